@@ -1,0 +1,1 @@
+//! Makes axum handlers safe to retry.
