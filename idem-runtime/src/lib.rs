@@ -1,1 +1,46 @@
 //! Makes axum handlers safe to retry.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod builder;
+mod claim;
+mod engine;
+mod error;
+mod fingerprint;
+mod handle;
+mod in_flight;
+mod key;
+mod observe;
+mod once;
+mod policy;
+mod record;
+mod seal;
+mod store;
+mod sweep;
+mod tenant;
+mod unclaimed;
+
+#[cfg(feature = "axum")]
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;
+#[cfg(feature = "axum")]
+mod http;
+
+#[cfg(feature = "macros")]
+pub use idem_macros::idempotent;
+
+pub use builder::{Builder, StoreKeys};
+pub use claim::Claim;
+pub use error::{ConfigError, InvalidRequest, StoreError, StoreErrorKind};
+pub use handle::Idempotency;
+pub use key::{InvalidKey, KeyValue};
+pub use once::{Once, OnceError, Outcome, UnitOfWork};
+pub use policy::Overrides;
+pub use seal::Seal;
+pub use store::Backend;
+pub use sweep::Sweeper;
+pub use tenant::{InvalidTenant, TenantId};
+
+#[cfg(feature = "axum")]
+pub use http::{Problem, ProblemKind, Recorded};

@@ -1,0 +1,214 @@
+//! Whose a key is: a pure function of the stored row, the request, and the database's clock.
+//!
+//! Nothing here talks to a database or knows HTTP.
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use crate::fingerprint::Fingerprint;
+use crate::key::Key;
+use crate::record::length_prefixed;
+use crate::tenant::Tenant;
+
+/// Milliseconds since the Unix epoch, read from the database's clock.
+pub(crate) type Timestamp = i64;
+
+/// What decides about a key: the stored row without its response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyRow {
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) state: State,
+    pub(crate) expires_at: Timestamp,
+}
+
+/// The state of a stored key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// The response is stored.
+    Finished,
+    /// The run is over and its effect stands, but its response was not kept.
+    Tombstone,
+}
+
+/// What a request may do with its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// The key is new, or past its ttl: run.
+    Run,
+    /// The same request has finished: replay its response.
+    Replay,
+    /// The same request has finished, but its response was not kept.
+    NotKept,
+    /// The key belongs to another request.
+    Mismatch,
+}
+
+/// Decides by the row alone; a key in flight elsewhere in atomic mode has no row yet,
+/// and the store's gate tells of it.
+pub(crate) fn decide(row: Option<&KeyRow>, fingerprint: &Fingerprint, now: Timestamp) -> Decision {
+    match row {
+        None => Decision::Run,
+        Some(row) if row.expires_at <= now => Decision::Run,
+        Some(row) if row.fingerprint != *fingerprint => Decision::Mismatch,
+        Some(row) => match row.state {
+            State::Finished => Decision::Replay,
+            State::Tombstone => Decision::NotKept,
+        },
+    }
+}
+
+/// What makes a key one key: the tenant, the scope, and the key itself.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Identity {
+    pub(crate) tenant: Tenant,
+    pub(crate) scope: &'static str,
+    pub(crate) key: Key,
+}
+
+impl Identity {
+    /// The identity as bytes; two identities never give the same ones.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let parts = [self.scope, self.tenant.as_str(), self.key.as_str()];
+        length_prefixed(parts.map(str::as_bytes))
+    }
+}
+
+/// The facts about the claim under which a handler runs.
+///
+/// A handler asks for it with a `claim: &Claim` parameter. A run without a key
+/// (`required = false`, or a safe method) has a random one of its own, which is stored nowhere.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    identity: Arc<Identity>,
+    attempt: u32,
+}
+
+impl Claim {
+    pub(crate) const fn new(identity: Arc<Identity>, attempt: u32) -> Self {
+        Self { identity, attempt }
+    }
+
+    /// Returns the idempotency key, unquoted.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        self.identity.key.as_str()
+    }
+
+    /// Returns the scope, as the attribute names it.
+    #[must_use]
+    pub fn scope(&self) -> &str {
+        self.identity.scope
+    }
+
+    /// Returns the tenant; empty for `tenant = shared`.
+    #[must_use]
+    pub fn tenant(&self) -> &str {
+        self.identity.tenant.as_str()
+    }
+
+    /// Returns which attempt this is, from 1. In atomic mode it is always 1, since a run that
+    /// did not finish left no trace.
+    #[must_use]
+    pub const fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// Derives a key for a request to another service: the same for every attempt under this
+    /// claim, another for each `label`, and without a way back to the client's key.
+    ///
+    /// It is a UUID of version 8 (RFC 9562 section 5.8), 36 characters as text, from the first 16
+    /// bytes of SHA-256 over scope, tenant, key, and label, each length-prefixed.
+    #[must_use]
+    pub fn derive_key(&self, label: &str) -> Uuid {
+        let digest = Sha256::new()
+            .chain_update(b"idem derived key 1")
+            .chain_update(self.identity.to_bytes())
+            .chain_update(length_prefixed([label.as_bytes()]))
+            .finalize();
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&digest[..16]);
+        Uuid::new_v8(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OURS: Fingerprint = Fingerprint::from_bytes([1; 32]);
+    const OTHER: Fingerprint = Fingerprint::from_bytes([2; 32]);
+
+    fn row(state: State, expires_at: Timestamp) -> KeyRow {
+        KeyRow {
+            fingerprint: OURS,
+            state,
+            expires_at,
+        }
+    }
+
+    #[test]
+    fn a_key_without_a_row_runs() {
+        assert_eq!(decide(None, &OURS, 0), Decision::Run);
+    }
+
+    #[test]
+    fn a_key_past_its_ttl_runs_for_any_request() {
+        let row = row(State::Finished, 100);
+        assert_eq!(decide(Some(&row), &OURS, 100), Decision::Run);
+        assert_eq!(decide(Some(&row), &OTHER, 100), Decision::Run);
+        assert_eq!(decide(Some(&row), &OURS, 99), Decision::Replay);
+    }
+
+    #[test]
+    fn another_request_never_gets_the_answer() {
+        for state in [State::Finished, State::Tombstone] {
+            assert_eq!(
+                decide(Some(&row(state, 100)), &OTHER, 0),
+                Decision::Mismatch
+            );
+        }
+    }
+
+    #[test]
+    fn a_tombstone_never_runs_again() {
+        assert_eq!(
+            decide(Some(&row(State::Tombstone, 100)), &OURS, 0),
+            Decision::NotKept
+        );
+    }
+
+    fn claim(tenant: &str, scope: &'static str, key: &str) -> Claim {
+        let identity = Identity {
+            tenant: Tenant::new(tenant).expect("a tenant"),
+            scope,
+            key: Key::new(key).expect("a key"),
+        };
+        Claim::new(Arc::new(identity), 1)
+    }
+
+    /// These vectors never change: a derived key that changed with a release would
+    /// charge a card twice.
+    #[test]
+    fn derived_keys_are_the_committed_ones() {
+        let vectors = [(("acct-1", "payments.create", "8e03978e", "psp.charge"), "")];
+        for ((tenant, scope, key, label), expected) in vectors {
+            let derived = claim(tenant, scope, key).derive_key(label);
+            assert_eq!(derived.to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn derived_keys_differ_by_label_and_identity_and_not_by_attempt() {
+        let base = claim("a", "s", "b:c").derive_key("x");
+        assert_ne!(base, claim("a", "s", "b:c").derive_key("y"));
+        assert_ne!(base, claim("a:b", "s", "c").derive_key("x"));
+        assert_ne!(base, claim("a", "t", "b:c").derive_key("x"));
+        let second = Claim {
+            attempt: 2,
+            ..claim("a", "s", "b:c")
+        };
+        assert_eq!(base, second.derive_key("x"));
+    }
+}

@@ -1,0 +1,221 @@
+//! The handle: a pool, the tables in it, and what this process has in flight.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use sqlx::Pool;
+use sqlx::pool::PoolConnection;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+
+use crate::builder::{Builder, Settings, StoreKeys};
+use crate::claim::Identity;
+use crate::error::{StoreError, StoreErrorKind};
+use crate::fingerprint::Fingerprint;
+use crate::in_flight::InFlight;
+use crate::policy::Policy;
+use crate::record::{Kept, length_prefixed};
+use crate::seal;
+use crate::store::{Backend, KeyColumns, Locks, ResponseColumns, Statements, store_error};
+
+/// Claims keys, runs work once for each, and replays what is stored.
+///
+/// A handle is cheap to clone; clones share the pool, the keys in flight, and the drain. Make one
+/// for each database and put it into the router's state.
+pub struct Idempotency<DB: Backend>(Arc<Inner<DB>>);
+
+struct Inner<DB: Backend> {
+    pool: Pool<DB>,
+    statements: Statements,
+    settings: Settings,
+    in_flight: InFlight,
+    tasks: TaskTracker,
+    writer: Arc<Semaphore>,
+}
+
+/// How long a request waits for a connection, and then for its turn to write, before the store
+/// counts as down. The pool's own `acquire_timeout` holds where it is shorter.
+const ACQUIRE_LIMIT: Duration = Duration::from_secs(5);
+
+impl<DB: Backend> Idempotency<DB> {
+    /// Makes a handle with the default settings.
+    ///
+    /// The handler's transaction runs on a connection of this pool. For SQLite in memory, give
+    /// the pool a single connection that does not expire: each connection may be a database of
+    /// its own.
+    #[must_use]
+    pub fn new(pool: Pool<DB>) -> Self {
+        Self::with_settings(pool, Settings::default())
+    }
+
+    /// Makes a handle with other settings than the defaults.
+    pub fn builder(pool: Pool<DB>) -> Builder<DB> {
+        Builder::new(pool)
+    }
+
+    pub(crate) fn with_settings(pool: Pool<DB>, settings: Settings) -> Self {
+        Self(Arc::new(Inner {
+            pool,
+            statements: DB::statements(&settings.tables),
+            settings,
+            in_flight: InFlight::default(),
+            tasks: TaskTracker::new(),
+            writer: Arc::new(Semaphore::new(1)),
+        }))
+    }
+
+    /// Creates or updates the library's own tables; does nothing where they are in place.
+    ///
+    /// Several processes may migrate at once. On SQLite it also turns on the write-ahead log.
+    ///
+    /// # Errors
+    /// [`StoreErrorKind::Misconfigured`] when the tables exist in another shape, or when the
+    /// database user may not create them; [`StoreErrorKind::Unavailable`] when the database does
+    /// not answer.
+    pub async fn migrate(&self) -> Result<(), StoreError> {
+        DB::migrate(self.pool(), self.statements())
+            .await
+            .map_err(store_error::<DB>)
+    }
+
+    /// Returns the SQL that [`migrate`](Self::migrate) runs, for those who run it themselves.
+    #[must_use]
+    pub fn migration_sql(&self) -> String {
+        self.0.statements.migrate.as_str().to_owned()
+    }
+
+    /// Stops claiming and waits until everything that runs is done, or `limit` has passed.
+    /// Requests from now on get 503 with `Retry-After`.
+    ///
+    /// Call it after the server has shut down: handlers whose clients have left still run.
+    /// Returns whether everything is done.
+    pub async fn drain(&self, limit: Duration) -> bool {
+        self.0.tasks.close();
+        timeout(limit, self.0.tasks.wait()).await.is_ok()
+    }
+
+    pub(crate) fn pool(&self) -> &Pool<DB> {
+        &self.0.pool
+    }
+
+    pub(crate) fn statements(&self) -> &Statements {
+        &self.0.statements
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    pub(crate) fn in_flight(&self) -> &InFlight {
+        &self.0.in_flight
+    }
+
+    pub(crate) fn tasks(&self) -> &TaskTracker {
+        &self.0.tasks
+    }
+
+    /// The attribute's policy under this handle's overrides.
+    pub(crate) fn effective(&self, policy: Policy) -> Policy {
+        match self.0.settings.overrides.get(policy.scope) {
+            Some(overrides) => overrides.apply(policy),
+            None => policy,
+        }
+    }
+
+    pub(crate) async fn acquire(&self) -> Result<PoolConnection<DB>, StoreError> {
+        match timeout(ACQUIRE_LIMIT, self.0.pool.acquire()).await {
+            Ok(acquired) => acquired.map_err(store_error::<DB>),
+            Err(_) => Err(StoreError::new(
+                StoreErrorKind::Unavailable,
+                sqlx::Error::PoolTimedOut,
+            )),
+        }
+    }
+
+    /// Waits in memory for the one writer, instead of on a connection.
+    pub(crate) async fn turn_to_write(&self) -> Result<OwnedSemaphorePermit, StoreError> {
+        match timeout(ACQUIRE_LIMIT, Arc::clone(&self.0.writer).acquire_owned()).await {
+            Ok(Ok(turn)) => Ok(turn),
+            Ok(Err(_)) | Err(_) => Err(StoreError::new(
+                StoreErrorKind::Aborted,
+                sqlx::Error::PoolTimedOut,
+            )),
+        }
+    }
+
+    /// The columns and locks of a key.
+    pub(crate) fn columns(&self, identity: &Identity, fingerprint: &Fingerprint) -> KeyColumns {
+        // The table is part of the number, since handles on two tables share the locks.
+        let table = self.0.settings.tables.keys.as_bytes();
+        let bytes = identity.to_bytes();
+        let of_key = Sha256::digest(length_prefixed([table, &bytes]));
+        let of_request = Sha256::digest(length_prefixed([
+            table,
+            &bytes,
+            &fingerprint.as_bytes()[..],
+        ]));
+        let key = match self.0.settings.store_keys {
+            StoreKeys::Raw => identity.key.as_str().to_owned(),
+            StoreKeys::Digest => hex(&Sha256::digest(&bytes)),
+        };
+        KeyColumns {
+            tenant: identity.tenant.as_str().to_owned(),
+            scope: identity.scope,
+            key,
+            locks: Locks {
+                key: lock_number(&of_key),
+                request: lock_number(&of_request),
+            },
+        }
+    }
+
+    pub(crate) fn seal(
+        &self,
+        identity: &Identity,
+        kept: &Kept,
+    ) -> Result<ResponseColumns, StoreError> {
+        seal::to_columns(self.0.settings.seal.as_deref(), identity, kept)
+            .map_err(|error| unreadable(sqlx::Error::Encode(Box::new(error))))
+    }
+
+    pub(crate) fn unseal(
+        &self,
+        identity: &Identity,
+        columns: ResponseColumns,
+    ) -> Result<Kept, StoreError> {
+        seal::from_columns(self.0.settings.seal.as_deref(), identity, columns)
+            .map_err(|error| unreadable(sqlx::Error::Decode(Box::new(error))))
+    }
+}
+
+fn unreadable(error: sqlx::Error) -> StoreError {
+    StoreError::new(StoreErrorKind::Unreadable, error)
+}
+
+fn lock_number(digest: &[u8]) -> i64 {
+    digest.first_chunk().copied().map_or(0, i64::from_be_bytes)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(64), |hex, byte| {
+        hex + &format!("{byte:02x}")
+    })
+}
+
+impl<DB: Backend> Clone for Idempotency<DB> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<DB: Backend> fmt::Debug for Idempotency<DB> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Idempotency")
+            .field("database", &DB::NAME)
+            .field("in_flight", &self.0.in_flight.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,151 @@
+//! The extractor that wraps a handler's last one: it remembers what the request was.
+
+use axum::RequestExt;
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRef, FromRequest, FromRequestParts, OriginalUri, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use http_body_util::BodyExt;
+
+use crate::handle::Idempotency;
+use crate::store::Backend;
+
+/// Extracts `T`, and beside it what decides about the key: the request as it was received, and
+/// the handle.
+///
+/// It implements [`FromRequest`] or [`FromRequestParts`] as `T` does, so that handlers without a
+/// body work too.
+#[derive(Debug)]
+pub struct Call<T, H> {
+    value: T,
+    pub(super) received: Received,
+    pub(super) handle: H,
+}
+
+/// The request as the HTTP layer received it.
+#[derive(Debug)]
+pub(super) struct Received {
+    pub(super) method: Method,
+    /// Path and query before nested routers strip their prefixes.
+    pub(super) target: String,
+    pub(super) headers: HeaderMap,
+    /// `None` for a handler that takes no body, and so cannot depend on it.
+    pub(super) body: Option<Bytes>,
+}
+
+impl<T, H> Call<T, H> {
+    /// Takes the handler's own argument out.
+    pub fn split(self) -> (Call<(), H>, T) {
+        (
+            Call {
+                value: (),
+                received: self.received,
+                handle: self.handle,
+            },
+            self.value,
+        )
+    }
+}
+
+impl Received {
+    fn new(parts: &Parts) -> Self {
+        let uri = match parts.extensions.get::<OriginalUri>() {
+            Some(OriginalUri(uri)) => uri,
+            None => &parts.uri,
+        };
+        Self {
+            method: parts.method.clone(),
+            target: uri
+                .path_and_query()
+                .map_or("/", |target| target.as_str())
+                .to_owned(),
+            headers: parts.headers.clone(),
+            body: None,
+        }
+    }
+}
+
+/// Where a handler's handle comes from: the router's state, or, as `()`, the `store` option.
+#[diagnostic::on_unimplemented(
+    message = "the router state `{S}` holds no `{Self}`",
+    label = "this state has no idempotency handle for the handler's database",
+    note = "add it as a field of the state, and derive how to reach it: `#[derive(Clone, axum::extract::FromRef)] struct {S} {{ idempotency: {Self}, … }}`",
+    note = "where the state is an `Arc`, say in the attribute where the handle is: `store = state.idempotency`"
+)]
+pub trait HandleSource<S>: Sized {
+    /// Takes the handle out of the state.
+    fn from_state(state: &S) -> Self;
+}
+
+impl<S, DB> HandleSource<S> for Idempotency<DB>
+where
+    DB: Backend,
+    Self: FromRef<S>,
+{
+    fn from_state(state: &S) -> Self {
+        Self::from_ref(state)
+    }
+}
+
+impl<S> HandleSource<S> for () {
+    fn from_state(_: &S) -> Self {}
+}
+
+impl<S, T, H> FromRequestParts<S> for Call<T, H>
+where
+    S: Send + Sync,
+    T: FromRequestParts<S>,
+    H: HandleSource<S>,
+{
+    type Rejection = T::Rejection;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
+        let received = Received::new(parts);
+        let value = T::from_request_parts(parts, state).await?;
+        Ok(Self {
+            value,
+            received,
+            handle: H::from_state(state),
+        })
+    }
+}
+
+impl<S, T, H> FromRequest<S> for Call<T, H>
+where
+    S: Send + Sync,
+    T: FromRequest<S>,
+    H: HandleSource<S>,
+{
+    type Rejection = Response;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Self::Rejection> {
+        let (parts, body) = request.with_limited_body().into_parts();
+        let mut received = Received::new(&parts);
+        let (body, failed) = match body.collect().await {
+            Ok(body) => {
+                let body = body.to_bytes();
+                received.body = Some(body.clone());
+                (Body::from(body), false)
+            }
+            // The extractor meets the same error and refuses in its own words.
+            Err(error) => (
+                Body::from_stream(stream::iter([Err::<Bytes, _>(error.into_inner())])),
+                true,
+            ),
+        };
+        let value = T::from_request(Request::from_parts(parts, body), state)
+            .await
+            .map_err(IntoResponse::into_response)?;
+        if failed {
+            // It took no notice, but a request that nobody has seen whole has no fingerprint.
+            return Err(StatusCode::BAD_REQUEST.into_response());
+        }
+        Ok(Self {
+            value,
+            received,
+            handle: H::from_state(state),
+        })
+    }
+}

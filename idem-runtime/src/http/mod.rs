@@ -1,0 +1,14 @@
+//! The HTTP contract: what a request must bring, and what each outcome looks like.
+//!
+//! Nothing here knows SQL.
+
+mod call;
+mod handler;
+mod problem;
+mod reply;
+
+pub use call::{Call, HandleSource};
+pub use handler::{AtomicConnection, Options};
+pub(crate) use problem::Renderer;
+pub use problem::{Problem, ProblemKind};
+pub use reply::Recorded;

@@ -1,0 +1,211 @@
+//! The keys that this process works on right now.
+//!
+//! A duplicate of one of them never reaches the database: it is refused here,
+//! or waits here in memory until the first is done.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::claim::Identity;
+use crate::fingerprint::Fingerprint;
+use crate::record::Kept;
+
+/// What is known to be stored for a key.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) kept: Kept,
+}
+
+/// How far the owner of a key is.
+#[derive(Clone, Debug)]
+enum Phase {
+    /// It asks the store whose the key is.
+    Claiming,
+    /// It owns the key.
+    Running,
+    Over(Over),
+}
+
+/// How the owner's work ended.
+#[derive(Clone, Debug)]
+pub(crate) enum Over {
+    /// The key is finished, by this owner or by an earlier one.
+    Finished(Arc<Finished>),
+    /// The same request runs in another process.
+    Elsewhere,
+    /// The key is free again, or nobody knows.
+    Free,
+    /// The store did not answer.
+    Unavailable,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct InFlight(Arc<Mutex<HashMap<Arc<Identity>, Occupied>>>);
+
+#[derive(Clone, Debug)]
+pub(crate) struct Occupied {
+    fingerprint: Fingerprint,
+    phase: watch::Receiver<Phase>,
+}
+
+/// The outcome of [`InFlight::enter`].
+pub(crate) enum Entrance {
+    Entered(Ticket, Progress),
+    Occupied(Occupied),
+}
+
+impl InFlight {
+    /// Takes the key in this process, or shows who has it.
+    pub(crate) fn enter(&self, identity: &Arc<Identity>, fingerprint: Fingerprint) -> Entrance {
+        match self.entries().entry(Arc::clone(identity)) {
+            Entry::Occupied(entry) => Entrance::Occupied(entry.get().clone()),
+            Entry::Vacant(entry) => {
+                let (phase, watching) = watch::channel(Phase::Claiming);
+                entry.insert(Occupied {
+                    fingerprint,
+                    phase: watching.clone(),
+                });
+                let decided = Arc::new(AtomicBool::new(false));
+                let progress = Progress {
+                    phase: watching,
+                    decided: Arc::clone(&decided),
+                };
+                let identity = Arc::clone(identity);
+                let ticket = Ticket {
+                    keys: self.clone(),
+                    identity,
+                    phase,
+                    decided,
+                };
+                Entrance::Entered(ticket, progress)
+            }
+        }
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<Arc<Identity>, Occupied>> {
+        // No code panics while it holds the lock, and an entry is whole at all times.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many keys are in flight.
+    pub(crate) fn len(&self) -> usize {
+        self.entries().len()
+    }
+}
+
+/// The right to work on a key in this process; gives it back when dropped.
+pub(crate) struct Ticket {
+    keys: InFlight,
+    identity: Arc<Identity>,
+    phase: watch::Sender<Phase>,
+    decided: Arc<AtomicBool>,
+}
+
+impl Ticket {
+    /// Says that the store gave us the key; false when the request has given up before.
+    pub(crate) fn starts(&self) -> bool {
+        let gave_up = self.decided.swap(true, Ordering::AcqRel);
+        if !gave_up {
+            self.phase.send_replace(Phase::Running);
+        }
+        !gave_up
+    }
+
+    /// The work is over. Whoever comes from now on asks the store.
+    pub(crate) fn over(self, over: Over) {
+        self.leave(over);
+    }
+
+    fn leave(&self, over: Over) {
+        // First out of the map: who wakes up must not find this entry again.
+        self.keys.entries().remove(&self.identity);
+        self.phase.send_replace(Phase::Over(over));
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if !matches!(*self.phase.borrow(), Phase::Over(_)) {
+            self.leave(Over::Free);
+        }
+    }
+}
+
+/// The owner's request looking at its own task.
+pub(crate) struct Progress {
+    phase: watch::Receiver<Phase>,
+    /// Whoever sets it first decides: the task starts the work, or the request gives up.
+    decided: Arc<AtomicBool>,
+}
+
+impl Progress {
+    /// Waits until the store has answered; when it did not within `limit`, gives up and returns
+    /// false, and the work will not start.
+    pub(crate) async fn claimed_within(&mut self, limit: Duration) -> bool {
+        let answered = self
+            .phase
+            .wait_for(|phase| !matches!(phase, Phase::Claiming));
+        match timeout(limit, answered).await {
+            Ok(_) => true,
+            Err(_) => self.decided.swap(true, Ordering::AcqRel),
+        }
+    }
+}
+
+/// What a duplicate in this process finds.
+pub(crate) enum Met {
+    /// The key is finished; the flag says whether this took waiting for a run.
+    Finished(Arc<Finished>, bool),
+    Mismatch,
+    InProgress,
+    Unavailable,
+    /// The owner is gone without a result: ask again.
+    Again,
+}
+
+impl Occupied {
+    /// Waits for the owner until `deadline`. While the owner still asks the store, nobody
+    /// knows whose the key is, and `claim_limit` bounds the wait for that.
+    pub(crate) async fn meet(
+        mut self,
+        fingerprint: Fingerprint,
+        deadline: Instant,
+        claim_limit: Duration,
+    ) -> Met {
+        let claim_deadline = Instant::now() + claim_limit;
+        let mut ran = false;
+        loop {
+            let phase = self.phase.borrow_and_update().clone();
+            let until = match phase {
+                Phase::Claiming => claim_deadline,
+                Phase::Running if self.fingerprint != fingerprint => return Met::Mismatch,
+                Phase::Running => {
+                    ran = true;
+                    deadline
+                }
+                Phase::Over(Over::Finished(finished)) => return Met::Finished(finished, ran),
+                Phase::Over(Over::Elsewhere)
+                    if self.fingerprint == fingerprint && deadline <= Instant::now() =>
+                {
+                    return Met::InProgress;
+                }
+                Phase::Over(Over::Unavailable) => return Met::Unavailable,
+                Phase::Over(Over::Elsewhere | Over::Free) => return Met::Again,
+            };
+            match timeout_at(until, self.phase.changed()).await {
+                Ok(Ok(())) => {}
+                // The ticket always says how it ended before it goes.
+                Ok(Err(_)) => return Met::Again,
+                Err(_) if ran => return Met::InProgress,
+                Err(_) => return Met::Unavailable,
+            }
+        }
+    }
+}

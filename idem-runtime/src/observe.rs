@@ -1,0 +1,87 @@
+//! What operators see: one span for each claim, one counter for each outcome.
+//!
+//! Keys and tenants appear as the first bytes of their digest only: a key is
+//! enough to ask for a replay, and a tenant may be a person.
+
+use std::fmt::Write as _;
+
+use sha2::{Digest, Sha256};
+use tracing::Span;
+use tracing::field::Empty;
+
+use crate::claim::Identity;
+use crate::engine::Answer;
+use crate::error::Refusal;
+
+/// The span of one request's claim.
+pub(crate) fn span(identity: &Identity) -> Span {
+    tracing::info_span!(
+        "idempotency",
+        scope = identity.scope,
+        tenant_hash = %short_hash(identity.tenant.as_str()),
+        key_hash = %short_hash(identity.key.as_str()),
+        attempt = Empty,
+        outcome = Empty,
+    )
+}
+
+fn short_hash(value: &str) -> String {
+    let digest = Sha256::digest(value.as_bytes());
+    digest[..6]
+        .iter()
+        .fold(String::with_capacity(12), |mut hex, byte| {
+            // Writing into a string cannot fail.
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
+}
+
+/// The outcome's name, in spans and metrics.
+pub(crate) fn outcome<V>(answer: &Answer<V>) -> &'static str {
+    match answer {
+        Answer::Executed(_) => "executed",
+        Answer::Replayed { waited: true, .. } => "replayed_after_wait",
+        Answer::Replayed { waited: false, .. } => "replayed",
+        Answer::Refused(refusal) => match refusal {
+            Refusal::InProgress => "conflict",
+            Refusal::Mismatch => "mismatch",
+            Refusal::NotKept => "tombstoned",
+            Refusal::ShuttingDown => "shutting_down",
+            Refusal::StoreUnavailable => "store_error",
+            Refusal::Aborted => "aborted",
+            Refusal::OutcomeUnknown => "outcome_unknown",
+            Refusal::TimedOut => "timed_out",
+            Refusal::Panicked => "handler_panic",
+            Refusal::EndedByHandler => "ended_by_handler",
+        },
+    }
+}
+
+/// Counts an outcome of a scope.
+pub(crate) fn count(scope: &'static str, outcome: &'static str) {
+    #[cfg(feature = "metrics")]
+    metrics::counter!("idempotency_requests_total", "scope" => scope, "outcome" => outcome)
+        .increment(1);
+    #[cfg(not(feature = "metrics"))]
+    let _ = (scope, outcome);
+}
+
+/// Records how long storing and committing took, and how many claims are in flight.
+pub(crate) fn stored(scope: &'static str, took: std::time::Duration) {
+    #[cfg(feature = "metrics")]
+    metrics::histogram!("idempotency_store_seconds", "scope" => scope).record(took);
+    #[cfg(not(feature = "metrics"))]
+    let _ = (scope, took);
+}
+
+/// Sets the gauge of the claims in flight in this process.
+pub(crate) fn in_flight(claims: usize) {
+    #[cfg(feature = "metrics")]
+    {
+        // A gauge is a float; no process has 2^52 claims in flight.
+        #[allow(clippy::cast_precision_loss)]
+        metrics::gauge!("idempotency_in_flight").set(claims as f64);
+    }
+    #[cfg(not(feature = "metrics"))]
+    let _ = claims;
+}

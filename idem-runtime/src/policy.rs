@@ -1,0 +1,216 @@
+//! What an attribute says: the options of one scope, with their defaults and limits.
+
+use std::time::Duration;
+
+use crate::record::Record;
+
+/// The options of one annotated handler, as constants.
+#[derive(Clone, Copy, Debug)]
+pub struct Policy {
+    pub(crate) scope: &'static str,
+    pub(crate) ttl: Duration,
+    pub(crate) key: KeySource,
+    pub(crate) required: bool,
+    pub(crate) wait: Duration,
+    pub(crate) timeout: Duration,
+    pub(crate) record: Record,
+    pub(crate) max_response: usize,
+}
+
+/// Where the key comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum KeySource {
+    /// A header, by its lower-case name.
+    Header(&'static str),
+    /// An expression over the handler's arguments.
+    Arguments,
+}
+
+/// The shortest and the longest ttl: 1 second and 400 days.
+pub(crate) const TTL_RANGE: std::ops::RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_hours(400 * 24);
+
+impl Policy {
+    /// The defaults of every option but the scope.
+    #[must_use]
+    pub const fn new(scope: &'static str) -> Self {
+        Self {
+            scope,
+            ttl: Duration::from_hours(24),
+            key: KeySource::Header("idempotency-key"),
+            required: true,
+            wait: Duration::ZERO,
+            timeout: Duration::from_mins(1),
+            record: Record::Deterministic,
+            max_response: 1024 * 1024,
+        }
+    }
+}
+
+/// One `const` setter for each option, since the expansion builds the policy in a constant.
+macro_rules! setters {
+    ($($(#[$doc:meta])* $option:ident: $type:ty,)*) => {
+        impl Policy {
+            $(
+                $(#[$doc])*
+                #[must_use]
+                pub const fn $option(mut self, $option: $type) -> Self {
+                    self.$option = $option;
+                    self
+                }
+            )*
+        }
+    };
+}
+
+setters! {
+    /// How long a response is kept.
+    ttl: Duration,
+    /// Whether a request without a key is refused.
+    required: bool,
+    /// How long a duplicate waits for the first.
+    wait: Duration,
+    /// How long the handler may run.
+    timeout: Duration,
+    /// Which responses are kept.
+    record: Record,
+    /// The largest body that is stored, in bytes.
+    max_response: usize,
+}
+
+impl Policy {
+    /// The key is in the header of this lower-case name.
+    #[must_use]
+    pub const fn key_header(mut self, name: &'static str) -> Self {
+        self.key = KeySource::Header(name);
+        self
+    }
+
+    /// The key is an expression over the handler's arguments.
+    #[must_use]
+    pub const fn key_from_arguments(mut self) -> Self {
+        self.key = KeySource::Arguments;
+        self
+    }
+}
+
+/// Stops the build when a scope given as a path breaks the rule: 1 to 64 of `[a-z0-9._-]`.
+///
+/// # Panics
+/// In a constant, where the panic is the compile-time error.
+pub const fn check_scope(scope: &str) {
+    assert!(
+        is_scope(scope),
+        "`scope` needs 1 to 64 characters of a-z, 0-9, `.`, `_`, and `-`"
+    );
+}
+
+pub(crate) const fn is_scope(scope: &str) -> bool {
+    let bytes = scope.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        if !matches!(bytes[at], b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-') {
+            return false;
+        }
+        at += 1;
+    }
+    !bytes.is_empty() && bytes.len() <= 64
+}
+
+/// What an operator changes for one scope in an incident, over what the attribute says.
+///
+/// ```
+/// # use idem_runtime::Overrides;
+/// # use std::time::Duration;
+/// let patient = Overrides::new().wait(Duration::from_secs(5));
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Overrides {
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) wait: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) max_response: Option<usize>,
+}
+
+impl Overrides {
+    /// Changes nothing yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            ttl: None,
+            wait: None,
+            timeout: None,
+            max_response: None,
+        }
+    }
+
+    /// Sets how long a response is kept: 1 second to 400 days.
+    #[must_use]
+    pub const fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// Sets how long a duplicate waits for the first; zero answers 409 at once.
+    #[must_use]
+    pub const fn wait(mut self, wait: Duration) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// Sets how long the handler may run; must be positive.
+    #[must_use]
+    pub const fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Sets the largest response body that is stored, in bytes.
+    #[must_use]
+    pub const fn max_response(mut self, bytes: usize) -> Self {
+        self.max_response = Some(bytes);
+        self
+    }
+
+    /// Lays the overrides over a policy.
+    pub(crate) fn apply(&self, mut policy: Policy) -> Policy {
+        policy.ttl = self.ttl.unwrap_or(policy.ttl);
+        policy.wait = self.wait.unwrap_or(policy.wait);
+        policy.timeout = self.timeout.unwrap_or(policy.timeout);
+        policy.max_response = self.max_response.unwrap_or(policy.max_response);
+        policy
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_is_short_and_plain() {
+        let long = "s".repeat(65);
+        for bad in [
+            "",
+            "Payments",
+            "pay ments",
+            "pay/ments",
+            "z\u{e4}hler",
+            long.as_str(),
+        ] {
+            assert!(!is_scope(bad), "{bad:?}");
+        }
+        for good in ["payments.create", "a", &long[..64], "0-9_x"] {
+            assert!(is_scope(good), "{good:?}");
+        }
+    }
+
+    #[test]
+    fn overrides_win_over_the_attribute() {
+        let policy = Policy::new("s")
+            .wait(Duration::from_secs(1))
+            .max_response(10);
+        let changed = Overrides::new().wait(Duration::ZERO).apply(policy);
+        assert_eq!(changed.wait, Duration::ZERO);
+        assert_eq!(changed.max_response, 10);
+    }
+}

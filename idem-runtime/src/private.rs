@@ -1,0 +1,28 @@
+//! What the expansion of `#[idempotent]` names. No part of the public interface: it changes
+//! together with `idem-macros`, which is pinned to the same version.
+
+use axum::response::IntoResponse;
+
+use crate::handle::Idempotency;
+
+pub use crate::http::{AtomicConnection, Call, HandleSource, Options};
+pub use crate::policy::{Policy, check_scope};
+pub use crate::record::Record;
+pub use axum::response::Response;
+pub use futures_util::future::BoxFuture;
+
+/// The handle for the database of a handler's connection.
+pub type Handle<C> = Idempotency<<C as AtomicConnection>::Database>;
+
+/// Turns what the handler returns into a response.
+pub fn respond<R: IntoResponse>(value: R) -> Response {
+    value.into_response()
+}
+
+/// Boxes the handler's future.
+pub fn pin<'t, F>(future: F) -> BoxFuture<'t, F::Output>
+where
+    F: Future + Send + 't,
+{
+    Box::pin(future)
+}

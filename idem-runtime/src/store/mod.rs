@@ -1,0 +1,303 @@
+//! What the engine asks of a database, and what is the same for all of them.
+//!
+//! A backend is one file that implements [`Store`] and one folder of migrations. Nothing here
+//! knows HTTP beyond a status, header bytes, and body bytes.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::pool::PoolConnection;
+use sqlx::{AssertSqlSafe, Database, Pool, SqlSafeStr, SqlStr, Transaction};
+
+use crate::claim::{KeyRow, State, Timestamp};
+use crate::error::{StoreError, StoreErrorKind};
+use crate::fingerprint::Fingerprint;
+
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+/// A database that can hold idempotency keys beside the handler's own writes.
+///
+/// Implemented for [`sqlx::Postgres`] with the feature `postgres` and for [`sqlx::Sqlite`] with
+/// the feature `sqlite`. Sealed: the guarantees rest on how each database locks.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a database that holds idempotency keys",
+    label = "expected `sqlx::Postgres` or `sqlx::Sqlite`",
+    note = "the features `postgres` and `sqlite` of `idem-runtime` turn them on"
+)]
+pub trait Backend: Store {}
+
+/// The primary key of a row, as its columns hold it.
+#[derive(Clone, Debug)]
+pub struct KeyColumns {
+    pub(crate) tenant: String,
+    pub(crate) scope: &'static str,
+    pub(crate) key: String,
+    /// A number for the key and one for the key with its fingerprint, for databases that
+    /// lock numbers.
+    pub(crate) locks: Locks,
+}
+
+/// The two numbers that a database with advisory locks uses as the gate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Locks {
+    pub(crate) key: i64,
+    pub(crate) request: i64,
+}
+
+/// A row as the store returns it.
+#[derive(Debug)]
+pub struct StoredRow {
+    pub(crate) row: KeyRow,
+    /// The database's clock when the row was read.
+    pub(crate) now: Timestamp,
+    pub(crate) columns: ResponseColumns,
+}
+
+/// The columns of a kept response; all `None` for a tombstone.
+#[derive(Debug, Default)]
+pub(crate) struct ResponseColumns {
+    pub(crate) status: Option<i16>,
+    pub(crate) headers: Option<Vec<u8>>,
+    pub(crate) body: Option<Vec<u8>>,
+}
+
+/// A finished key on its way into the store.
+#[derive(Debug)]
+pub struct Completion<'a> {
+    pub(crate) key: &'a KeyColumns,
+    pub(crate) fingerprint: &'a Fingerprint,
+    pub(crate) columns: ResponseColumns,
+    pub(crate) ttl: Duration,
+}
+
+impl Completion<'_> {
+    pub(crate) fn state(&self) -> State {
+        match self.columns.status {
+            Some(_) => State::Finished,
+            None => State::Tombstone,
+        }
+    }
+}
+
+/// Whose the key is right now, where no row says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// This transaction owns the key until it ends.
+    Ours,
+    /// The same request is in flight in another process.
+    SameRequest,
+    /// Another request is in flight with this key.
+    OtherRequest,
+}
+
+/// A transaction that has asked for a key.
+#[derive(Debug)]
+pub struct Opened<DB: Database> {
+    pub(crate) tx: Transaction<'static, DB>,
+    pub(crate) gate: Gate,
+    pub(crate) found: Option<StoredRow>,
+}
+
+/// The outcome of storing a finished key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// Exactly one row is in place.
+    InPlace,
+    /// Another row already holds the key.
+    Taken,
+    /// The handler ended the transaction that held the claim.
+    Ended,
+}
+
+/// What one claim may take of the server's time.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// How long the handler may run; the database gives up a little later by itself.
+    pub(crate) timeout: Duration,
+}
+
+/// The statements of one handle, with its table names in place.
+#[derive(Clone, Debug)]
+pub struct Statements {
+    pub(crate) migrate: SqlStr,
+    pub(crate) check: SqlStr,
+    pub(crate) find: SqlStr,
+    pub(crate) store: SqlStr,
+    pub(crate) sweep: SqlStr,
+}
+
+/// The names of the library's tables.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    pub(crate) keys: Arc<str>,
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        Self {
+            keys: "idempotency_keys".into(),
+        }
+    }
+}
+
+impl Tables {
+    /// Puts the table names into a statement. The builder has checked that each is an
+    /// identifier, and the rest of the statement is a constant.
+    fn put_into(&self, statement: &str) -> SqlStr {
+        let statement: Arc<str> = statement.replace("{keys}", &self.keys).into();
+        AssertSqlSafe(statement).into_sql_str()
+    }
+}
+
+/// What each backend does in its own dialect.
+pub trait Store: Database {
+    /// Whether writers exclude each other, so that waiting for one's turn is better done in
+    /// memory than on a connection.
+    const SINGLE_WRITER: bool;
+
+    /// The statements for these tables.
+    fn statements(tables: &Tables) -> Statements;
+
+    /// Creates or updates the tables; does nothing where they are in place.
+    fn migrate(
+        pool: &Pool<Self>,
+        statements: &Statements,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
+    /// Looks a key up without claiming it, where that spares the claim; `None` when there is no
+    /// row, or when looking is as dear as claiming.
+    fn peek(
+        conn: &mut PoolConnection<Self>,
+        statements: &Statements,
+        key: &KeyColumns,
+    ) -> impl Future<Output = Result<Option<StoredRow>, sqlx::Error>> + Send;
+
+    /// Begins the transaction, claims the key in it, sets the savepoint to which a rejected
+    /// handler's writes are undone, and looks the key up: in this order, so that what an
+    /// earlier owner committed is seen.
+    fn open(
+        conn: PoolConnection<Self>,
+        statements: &Statements,
+        key: &KeyColumns,
+        limits: Limits,
+    ) -> impl Future<Output = Result<Opened<Self>, sqlx::Error>> + Send;
+
+    /// Begins a transaction without a claim.
+    fn open_unclaimed(
+        conn: PoolConnection<Self>,
+        limits: Limits,
+    ) -> impl Future<Output = Result<Transaction<'static, Self>, sqlx::Error>> + Send;
+
+    /// Undoes the handler's writes and keeps the claim.
+    fn undo_work(
+        tx: &mut Transaction<'static, Self>,
+    ) -> impl Future<Output = Result<AtSavepoint, sqlx::Error>> + Send;
+
+    /// Makes sure that the transaction is whole: the handler neither ended it nor left it aborted.
+    fn keep_work(
+        tx: &mut Transaction<'static, Self>,
+    ) -> impl Future<Output = Result<AtSavepoint, sqlx::Error>> + Send;
+
+    /// Stores the finished key as the last statement before the commit.
+    fn store(
+        tx: &mut Transaction<'static, Self>,
+        statements: &Statements,
+        completion: Completion<'_>,
+    ) -> impl Future<Output = Result<Stored, sqlx::Error>> + Send;
+
+    /// Rolls back whatever is open, so that the connection can be used again.
+    fn roll_back(
+        tx: Transaction<'static, Self>,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
+    /// Removes up to `batch` expired keys and says how many it removed.
+    fn sweep(
+        pool: &Pool<Self>,
+        statements: &Statements,
+        batch: u32,
+    ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
+
+    /// Sorts an error of the database by its code.
+    fn classify(error: &(dyn sqlx::error::DatabaseError + 'static)) -> StoreErrorKind;
+}
+
+/// The outcome of going back to the savepoint before the handler's writes, or of letting it go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtSavepoint {
+    /// Done, and the claim stands.
+    Done,
+    /// The handler ended the transaction that held the claim.
+    Ended,
+}
+
+/// Sorts an error; whatever does not come from a statement is the store not answering.
+pub(crate) fn store_error<DB: Store>(error: sqlx::Error) -> StoreError {
+    let kind = match &error {
+        sqlx::Error::Database(error) => DB::classify(error.as_ref()),
+        _ => StoreErrorKind::Unavailable,
+    };
+    StoreError::new(kind, error)
+}
+
+/// A count of milliseconds as the databases take it.
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// The state column.
+impl State {
+    pub(crate) const fn to_column(self) -> i16 {
+        match self {
+            Self::Finished => 2,
+            Self::Tombstone => 3,
+        }
+    }
+
+    pub(crate) const fn from_column(column: i16) -> Option<Self> {
+        match column {
+            2 => Some(Self::Finished),
+            3 => Some(Self::Tombstone),
+            _ => None,
+        }
+    }
+}
+
+/// A column that no version of this library wrote.
+#[derive(Debug)]
+struct UnknownColumn(&'static str);
+
+impl fmt::Display for UnknownColumn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "unexpected value in column `{}` of the idempotency table",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for UnknownColumn {}
+
+impl StoredRow {
+    /// Builds a row from its columns.
+    fn from_columns(
+        fingerprint: Vec<u8>,
+        state: i16,
+        expires_at: Timestamp,
+        now: Timestamp,
+        columns: ResponseColumns,
+    ) -> Result<Self, sqlx::Error> {
+        let unknown = |column| sqlx::Error::Decode(Box::new(UnknownColumn(column)));
+        let fingerprint: [u8; 32] = fingerprint.try_into().map_err(|_| unknown("fingerprint"))?;
+        let row = KeyRow {
+            fingerprint: Fingerprint::from_bytes(fingerprint),
+            state: State::from_column(state).ok_or_else(|| unknown("state"))?,
+            expires_at,
+        };
+        Ok(Self { row, now, columns })
+    }
+}

@@ -1,0 +1,262 @@
+//! PostgreSQL, from version 12.
+//!
+//! The gate is two advisory locks of the transaction: one for the key, one for the key with its
+//! fingerprint. Who has both owns the key; who fails on the second knows that the same request
+//! is in flight. The row is inserted once, finished, as the last statement: no dead tuple, and
+//! the unique constraint is the last fence.
+
+use sqlx::error::DatabaseError;
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::PgRow;
+use sqlx::{AssertSqlSafe, Pool, Postgres, Row, Transaction};
+
+use super::{
+    AtSavepoint, Backend, Completion, Gate, KeyColumns, Limits, Opened, ResponseColumns,
+    Statements, Store, Stored, StoredRow, Tables, millis,
+};
+use crate::error::StoreErrorKind;
+
+const MIGRATE: &str = include_str!("../../migrations/postgres/0001_keys.sql");
+
+/// Every column, so that a table of another shape is found at start.
+const CHECK: &str = "\
+select tenant, scope, key, fingerprint, state, attempt, locked_until, status, headers, body, \
+created_at, completed_at, expires_at from {keys} limit 0";
+
+/// The gate's answer and the row, if there is one. A statement of its own after the gate: its
+/// snapshot sees what the gate's last owner committed.
+const FIND: &str = "\
+select current_setting('idem.gate') as gate, \
+k.fingerprint, k.state, k.status, k.headers, k.body, \
+(extract(epoch from k.expires_at) * 1000)::int8 as expires_at, \
+(extract(epoch from statement_timestamp()) * 1000)::int8 as now \
+from (select 1) as one left join {keys} as k on k.tenant = $1 and k.scope = $2 and k.key = $3";
+
+/// Inserts nothing once the transaction of the claim is over: the gate's setting is local to it.
+/// An expired row is replaced; any other is the last fence.
+const STORE: &str = "\
+insert into {keys} as k (tenant, scope, key, fingerprint, state, attempt, status, headers, body, \
+created_at, completed_at, expires_at) \
+select $1, $2, $3, $4, $5, 1, $6, $7, $8, now(), clock_timestamp(), \
+clock_timestamp() + $9 * interval '1 millisecond' \
+where current_setting('idem.gate', true) = 'ours' \
+on conflict (tenant, scope, key) do update set \
+fingerprint = excluded.fingerprint, state = excluded.state, attempt = excluded.attempt, \
+locked_until = null, status = excluded.status, headers = excluded.headers, body = excluded.body, \
+created_at = excluded.created_at, completed_at = excluded.completed_at, \
+expires_at = excluded.expires_at \
+where k.expires_at <= clock_timestamp()";
+
+/// Found by the index on `expires_at`, locked and removed in the order of the primary key.
+const SWEEP: &str = "\
+delete from {keys} as k using (\
+select tenant, scope, key from {keys} where (tenant, scope, key) in (\
+select tenant, scope, key from {keys} where expires_at <= now() order by expires_at limit $1) \
+and expires_at <= now() order by tenant, scope, key for update skip locked) as expired \
+where k.tenant = expired.tenant and k.scope = expired.scope and k.key = expired.key";
+
+impl Backend for Postgres {}
+
+impl Store for Postgres {
+    const SINGLE_WRITER: bool = false;
+
+    fn statements(tables: &Tables) -> Statements {
+        Statements {
+            migrate: tables.put_into(MIGRATE),
+            check: tables.put_into(CHECK),
+            find: tables.put_into(FIND),
+            store: tables.put_into(STORE),
+            sweep: tables.put_into(SWEEP),
+        }
+    }
+
+    async fn migrate(pool: &Pool<Self>, statements: &Statements) -> Result<(), sqlx::Error> {
+        // `create table if not exists` is no protection against another process that creates the
+        // same table at this moment; the lock is. Its number is the text "idem" in ASCII.
+        let mut tx = pool
+            .begin_with("begin; select pg_advisory_xact_lock(1768187245)")
+            .await?;
+        sqlx::raw_sql(statements.migrate.clone())
+            .execute(&mut *tx)
+            .await?;
+        sqlx::query(statements.check.clone())
+            .execute(&mut *tx)
+            .await?;
+        tx.commit().await
+    }
+
+    async fn peek(
+        _conn: &mut PoolConnection<Self>,
+        _statements: &Statements,
+        _key: &KeyColumns,
+    ) -> Result<Option<StoredRow>, sqlx::Error> {
+        // A read in front would cost every new key a round trip.
+        Ok(None)
+    }
+
+    async fn open(
+        conn: PoolConnection<Self>,
+        statements: &Statements,
+        key: &KeyColumns,
+        limits: Limits,
+    ) -> Result<Opened<Self>, sqlx::Error> {
+        // One round trip for all of it. First the lock on key and fingerprint, then the one on
+        // the key: the other way round a duplicate could come between the two and take the same
+        // request for another one. Locks come before the savepoint, which would release them.
+        let gate = format!(
+            "select set_config('idem.gate', case \
+             when not pg_try_advisory_xact_lock({request}) then 'same' \
+             when not pg_try_advisory_xact_lock({key}) then 'other' \
+             else 'ours' end, true)",
+            request = key.locks.request,
+            key = key.locks.key,
+        );
+        let mut tx = begin(conn, limits, &gate).await?;
+        let row = sqlx::query(statements.find.clone())
+            .bind(&key.tenant)
+            .bind(key.scope)
+            .bind(&key.key)
+            .fetch_one(&mut *tx)
+            .await?;
+        let gate = match row.try_get("gate")? {
+            "ours" => Gate::Ours,
+            "same" => Gate::SameRequest,
+            _ => Gate::OtherRequest,
+        };
+        let found = stored_row(&row)?;
+        Ok(Opened { tx, gate, found })
+    }
+
+    async fn open_unclaimed(
+        conn: PoolConnection<Self>,
+        limits: Limits,
+    ) -> Result<Transaction<'static, Self>, sqlx::Error> {
+        begin(conn, limits, "select set_config('idem.gate', 'none', true)").await
+    }
+
+    async fn undo_work(tx: &mut Transaction<'static, Self>) -> Result<AtSavepoint, sqlx::Error> {
+        savepoint(tx, "rollback to savepoint idem_work").await
+    }
+
+    async fn keep_work(tx: &mut Transaction<'static, Self>) -> Result<AtSavepoint, sqlx::Error> {
+        savepoint(tx, "release savepoint idem_work").await
+    }
+
+    async fn store(
+        tx: &mut Transaction<'static, Self>,
+        statements: &Statements,
+        completion: Completion<'_>,
+    ) -> Result<Stored, sqlx::Error> {
+        let stored = sqlx::query(statements.store.clone())
+            .bind(&completion.key.tenant)
+            .bind(completion.key.scope)
+            .bind(&completion.key.key)
+            .bind(&completion.fingerprint.as_bytes()[..])
+            .bind(completion.state().to_column())
+            .bind(completion.columns.status)
+            .bind(completion.columns.headers)
+            .bind(completion.columns.body)
+            .bind(millis(completion.ttl))
+            .execute(&mut **tx)
+            .await?;
+        if stored.rows_affected() == 1 {
+            return Ok(Stored::InPlace);
+        }
+        let ours: bool =
+            sqlx::query_scalar("select coalesce(current_setting('idem.gate', true), '') = 'ours'")
+                .fetch_one(&mut **tx)
+                .await?;
+        Ok(if ours { Stored::Taken } else { Stored::Ended })
+    }
+
+    async fn roll_back(tx: Transaction<'static, Self>) -> Result<(), sqlx::Error> {
+        // Where the handler has ended the transaction, the server only warns.
+        tx.rollback().await
+    }
+
+    async fn sweep(
+        pool: &Pool<Self>,
+        statements: &Statements,
+        batch: u32,
+    ) -> Result<u64, sqlx::Error> {
+        let swept = sqlx::query(statements.sweep.clone())
+            .bind(i64::from(batch))
+            .execute(pool)
+            .await?;
+        Ok(swept.rows_affected())
+    }
+
+    fn classify(error: &(dyn DatabaseError + 'static)) -> StoreErrorKind {
+        match error.code().as_deref() {
+            // Undefined table, column, or schema; no right to use them.
+            Some("42P01" | "42703" | "3F000" | "42501") => StoreErrorKind::Misconfigured,
+            // Serialization failure, deadlock, lock not available, a transaction that an earlier
+            // error aborted, a statement out of time, and a constraint that failed at the commit.
+            Some("40001" | "40P01" | "55P03" | "25P02" | "57014") => StoreErrorKind::Aborted,
+            Some(code) if code.starts_with("23") => StoreErrorKind::Aborted,
+            _ => StoreErrorKind::Unavailable,
+        }
+    }
+}
+
+/// Runs a statement on the savepoint of the handler's work.
+async fn savepoint(
+    tx: &mut Transaction<'static, Postgres>,
+    statement: &'static str,
+) -> Result<AtSavepoint, sqlx::Error> {
+    match sqlx::raw_sql(statement).execute(&mut **tx).await {
+        Ok(_) => Ok(AtSavepoint::Done),
+        // No such savepoint, or no transaction.
+        Err(sqlx::Error::Database(error))
+            if matches!(error.code().as_deref(), Some("3B001" | "25P01")) =>
+        {
+            Ok(AtSavepoint::Ended)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Begins a transaction that gives up by itself when this process vanishes, and sets the
+/// savepoint of the handler's work.
+async fn begin(
+    conn: PoolConnection<Postgres>,
+    limits: Limits,
+    gate: &str,
+) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
+    let timeout = millis(limits.timeout).min(i64::from(i32::MAX) - IDLE_MARGIN_MS);
+    let idle = timeout + IDLE_MARGIN_MS;
+    // Only numbers of ours go into the text.
+    let begin = format!(
+        "begin isolation level read committed read write; \
+         set local statement_timeout = {timeout}; \
+         set local idle_in_transaction_session_timeout = {idle}; \
+         {gate}; savepoint idem_work"
+    );
+    Transaction::begin(
+        conn,
+        Some(sqlx::SqlSafeStr::into_sql_str(AssertSqlSafe(begin))),
+    )
+    .await
+}
+
+/// The engine ends a run after its time-out; the server must not be quicker.
+const IDLE_MARGIN_MS: i64 = 5_000;
+
+fn stored_row(row: &PgRow) -> Result<Option<StoredRow>, sqlx::Error> {
+    let Some(fingerprint) = row.try_get::<Option<Vec<u8>>, _>("fingerprint")? else {
+        return Ok(None);
+    };
+    let columns = ResponseColumns {
+        status: row.try_get("status")?,
+        headers: row.try_get("headers")?,
+        body: row.try_get("body")?,
+    };
+    StoredRow::from_columns(
+        fingerprint,
+        row.try_get("state")?,
+        row.try_get("expires_at")?,
+        row.try_get("now")?,
+        columns,
+    )
+    .map(Some)
+}

@@ -1,0 +1,226 @@
+//! SQLite, from version 3.42.
+//!
+//! There is one writer: `begin immediate` is the gate, and the handles of one process queue for it
+//! in memory. A writer in another process is met by the busy time-out of the connection.
+
+use sqlx::error::DatabaseError;
+use sqlx::pool::PoolConnection;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Pool, Row, SqlSafeStr, Sqlite, Transaction};
+
+use super::{
+    AtSavepoint, Backend, Completion, Gate, KeyColumns, Limits, Opened, ResponseColumns,
+    Statements, Store, Stored, StoredRow, Tables, millis,
+};
+use crate::error::StoreErrorKind;
+
+const MIGRATE: &str = include_str!("../../migrations/sqlite/0001_keys.sql");
+
+/// Every column, so that a table of another shape is found at start.
+const CHECK: &str = "\
+select tenant, scope, key, fingerprint, state, attempt, locked_until, status, headers, body, \
+created_at, completed_at, expires_at from {keys} limit 0";
+
+const FIND: &str = "\
+select fingerprint, state, status, headers, body, expires_at, \
+cast(unixepoch('subsec') * 1000 as integer) as now \
+from {keys} where tenant = $1 and scope = $2 and key = $3";
+
+/// An expired row is replaced; any other is the last fence.
+const STORE: &str = "\
+insert into {keys} (tenant, scope, key, fingerprint, state, attempt, status, headers, body, \
+created_at, completed_at, expires_at) \
+select $1, $2, $3, $4, $5, 1, $6, $7, $8, clock.now, clock.now, clock.now + $9 \
+from (select cast(unixepoch('subsec') * 1000 as integer) as now) as clock where true \
+on conflict (tenant, scope, key) do update set \
+fingerprint = excluded.fingerprint, state = excluded.state, attempt = excluded.attempt, \
+locked_until = null, status = excluded.status, headers = excluded.headers, body = excluded.body, \
+created_at = excluded.created_at, completed_at = excluded.completed_at, \
+expires_at = excluded.expires_at \
+where {keys}.expires_at <= cast(unixepoch('subsec') * 1000 as integer)";
+
+/// Found by the index on `expires_at`. One writer at a time needs no order and skips no locks.
+const SWEEP: &str = "\
+delete from {keys} where rowid in (\
+select rowid from {keys} where expires_at <= cast(unixepoch('subsec') * 1000 as integer) \
+order by expires_at limit $1)";
+
+impl Backend for Sqlite {}
+
+impl Store for Sqlite {
+    const SINGLE_WRITER: bool = true;
+
+    fn statements(tables: &Tables) -> Statements {
+        Statements {
+            migrate: tables.put_into(MIGRATE),
+            check: tables.put_into(CHECK),
+            find: tables.put_into(FIND),
+            store: tables.put_into(STORE),
+            sweep: tables.put_into(SWEEP),
+        }
+    }
+
+    async fn migrate(pool: &Pool<Self>, statements: &Statements) -> Result<(), sqlx::Error> {
+        // Readers go on beside the one writer; the mode stays with the file. A database in
+        // memory keeps its own mode.
+        sqlx::raw_sql("pragma journal_mode = wal")
+            .execute(pool)
+            .await?;
+        let mut tx = pool.begin_with("begin immediate").await?;
+        sqlx::raw_sql(statements.migrate.clone())
+            .execute(&mut *tx)
+            .await?;
+        sqlx::query(statements.check.clone())
+            .execute(&mut *tx)
+            .await?;
+        tx.commit().await
+    }
+
+    async fn peek(
+        conn: &mut PoolConnection<Self>,
+        statements: &Statements,
+        key: &KeyColumns,
+    ) -> Result<Option<StoredRow>, sqlx::Error> {
+        // A replay must not queue behind a writer.
+        find(conn, statements, key).await
+    }
+
+    async fn open(
+        conn: PoolConnection<Self>,
+        statements: &Statements,
+        key: &KeyColumns,
+        limits: Limits,
+    ) -> Result<Opened<Self>, sqlx::Error> {
+        let mut tx = Self::open_unclaimed(conn, limits).await?;
+        let found = find(&mut tx, statements, key).await?;
+        Ok(Opened {
+            tx,
+            gate: Gate::Ours,
+            found,
+        })
+    }
+
+    async fn open_unclaimed(
+        conn: PoolConnection<Self>,
+        _limits: Limits,
+    ) -> Result<Transaction<'static, Self>, sqlx::Error> {
+        // `immediate`, since a read that turns into a write fails at once when another writer
+        // came between, whatever the busy time-out.
+        let begin = "begin immediate; savepoint idem_work".into_sql_str();
+        Transaction::begin(conn, Some(begin)).await
+    }
+
+    async fn undo_work(tx: &mut Transaction<'static, Self>) -> Result<AtSavepoint, sqlx::Error> {
+        savepoint(tx, "rollback to savepoint idem_work").await
+    }
+
+    async fn keep_work(tx: &mut Transaction<'static, Self>) -> Result<AtSavepoint, sqlx::Error> {
+        savepoint(tx, "release savepoint idem_work").await
+    }
+
+    async fn store(
+        tx: &mut Transaction<'static, Self>,
+        statements: &Statements,
+        completion: Completion<'_>,
+    ) -> Result<Stored, sqlx::Error> {
+        // The savepoint went with the transaction if the handler ended that.
+        if Self::keep_work(tx).await? == AtSavepoint::Ended {
+            return Ok(Stored::Ended);
+        }
+        let stored = sqlx::query(statements.store.clone())
+            .bind(&completion.key.tenant)
+            .bind(completion.key.scope)
+            .bind(&completion.key.key)
+            .bind(&completion.fingerprint.as_bytes()[..])
+            .bind(completion.state().to_column())
+            .bind(completion.columns.status)
+            .bind(completion.columns.headers)
+            .bind(completion.columns.body)
+            .bind(millis(completion.ttl))
+            .execute(&mut **tx)
+            .await?;
+        Ok(if stored.rows_affected() == 1 {
+            Stored::InPlace
+        } else {
+            Stored::Taken
+        })
+    }
+
+    async fn roll_back(mut tx: Transaction<'static, Self>) -> Result<(), sqlx::Error> {
+        // Where the handler has ended the transaction there is nothing to roll back, and sqlx
+        // would go on counting one that is open. Fails, as it should, where there is one.
+        sqlx::raw_sql("begin").execute(&mut *tx).await.ok();
+        tx.rollback().await
+    }
+
+    async fn sweep(
+        pool: &Pool<Self>,
+        statements: &Statements,
+        batch: u32,
+    ) -> Result<u64, sqlx::Error> {
+        let swept = sqlx::query(statements.sweep.clone())
+            .bind(i64::from(batch))
+            .execute(pool)
+            .await?;
+        Ok(swept.rows_affected())
+    }
+
+    fn classify(error: &(dyn DatabaseError + 'static)) -> StoreErrorKind {
+        // The primary result code is the low byte of the extended one.
+        let code = error
+            .code()
+            .and_then(|code| code.parse::<u32>().ok())
+            .map(|code| code & 0xff);
+        match code {
+            // SQLITE_ERROR: for our constant statements this is a missing table or column.
+            Some(1) => StoreErrorKind::Misconfigured,
+            // SQLITE_BUSY, SQLITE_LOCKED, and SQLITE_CONSTRAINT at the commit.
+            Some(5 | 6 | 19) => StoreErrorKind::Aborted,
+            _ => StoreErrorKind::Unavailable,
+        }
+    }
+}
+
+/// Runs a statement on the savepoint of the handler's work.
+async fn savepoint(
+    tx: &mut Transaction<'static, Sqlite>,
+    statement: &'static str,
+) -> Result<AtSavepoint, sqlx::Error> {
+    match sqlx::raw_sql(statement).execute(&mut **tx).await {
+        Ok(_) => Ok(AtSavepoint::Done),
+        // SQLITE_ERROR: no such savepoint.
+        Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some("1") => {
+            Ok(AtSavepoint::Ended)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn find(
+    conn: &mut sqlx::SqliteConnection,
+    statements: &Statements,
+    key: &KeyColumns,
+) -> Result<Option<StoredRow>, sqlx::Error> {
+    let row = sqlx::query(statements.find.clone())
+        .bind(&key.tenant)
+        .bind(key.scope)
+        .bind(&key.key)
+        .fetch_optional(conn)
+        .await?;
+    row.as_ref().map(stored_row).transpose()
+}
+
+fn stored_row(row: &SqliteRow) -> Result<StoredRow, sqlx::Error> {
+    let columns = ResponseColumns {
+        status: row.try_get("status")?,
+        headers: row.try_get("headers")?,
+        body: row.try_get("body")?,
+    };
+    StoredRow::from_columns(
+        row.try_get("fingerprint")?,
+        row.try_get("state")?,
+        row.try_get("expires_at")?,
+        row.try_get("now")?,
+        columns,
+    )
+}

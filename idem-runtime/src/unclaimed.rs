@@ -1,0 +1,92 @@
+//! A run without a key: in a transaction all the same, but nothing is claimed or stored.
+
+use crate::claim::Claim;
+use crate::engine::{Answer, Done, Job, Work, give_back, report, run};
+use crate::error::Refusal;
+use crate::handle::Idempotency;
+use crate::observe;
+use crate::record::Disposition;
+use crate::store::{AtSavepoint, Backend, Limits, store_error};
+use tracing::Instrument;
+
+impl<DB: Backend> Idempotency<DB> {
+    /// Runs the work without protection against repeats.
+    pub(crate) async fn execute_unclaimed<W: Work<DB>>(
+        &self,
+        job: Job,
+        work: W,
+    ) -> Answer<W::Value> {
+        let token = self.tasks().token();
+        if self.tasks().is_closed() {
+            return Answer::Refused(Refusal::ShuttingDown);
+        }
+        let scope = job.policy.scope;
+        let task = self
+            .tasks()
+            .spawn(self.clone().attempt_unclaimed(job, work).in_current_span());
+        drop(token);
+        let answer = match task.await {
+            Ok(answer) => answer,
+            Err(_) => Answer::Refused(Refusal::OutcomeUnknown),
+        };
+        observe::count(scope, observe::outcome(&answer));
+        answer
+    }
+
+    async fn attempt_unclaimed<W: Work<DB>>(self, job: Job, work: W) -> Answer<W::Value> {
+        let turn = if DB::SINGLE_WRITER {
+            Some(self.turn_to_write().await)
+        } else {
+            None
+        };
+        let _turn = match turn.transpose() {
+            Ok(turn) => turn,
+            Err(error) => return Answer::Refused(report(&error)),
+        };
+        let conn = match self.acquire().await {
+            Ok(conn) => conn,
+            Err(error) => return Answer::Refused(report(&error)),
+        };
+        let limits = Limits {
+            timeout: job.policy.timeout,
+        };
+        let mut tx = match DB::open_unclaimed(conn, limits).await {
+            Ok(tx) => tx,
+            Err(error) => return Answer::Refused(report(&store_error::<DB>(error))),
+        };
+        let claim = Claim::new(job.identity, 1);
+        let Done {
+            value, disposition, ..
+        } = match run(work, &mut tx, &claim, job.policy.timeout).await {
+            Ok(done) => done,
+            Err(refusal) => {
+                give_back(tx).await;
+                return Answer::Refused(refusal);
+            }
+        };
+        if disposition != Disposition::KeepWithWrites {
+            give_back(tx).await;
+            return Answer::Executed(value);
+        }
+        // A commit reports success on an aborted transaction; this statement does not.
+        let kept = DB::keep_work(&mut tx).await;
+        match kept {
+            Ok(AtSavepoint::Done) => {}
+            Ok(AtSavepoint::Ended) => {
+                give_back(tx).await;
+                return Answer::Refused(Refusal::EndedByHandler);
+            }
+            Err(error) => {
+                give_back(tx).await;
+                return Answer::Refused(report(&store_error::<DB>(error)));
+            }
+        }
+        match tx.commit().await {
+            Ok(()) => Answer::Executed(value),
+            Err(error) => match report(&store_error::<DB>(error)) {
+                Refusal::Aborted => Answer::Refused(Refusal::Aborted),
+                _ => Answer::Refused(Refusal::OutcomeUnknown),
+            },
+        }
+    }
+}
