@@ -192,7 +192,25 @@ mod tests {
     /// charge a card twice.
     #[test]
     fn derived_keys_are_the_committed_ones() {
-        let vectors = [(("acct-1", "payments.create", "8e03978e", "psp.charge"), "")];
+        let vectors = [
+            (
+                ("acct-1", "payments.create", "8e03978e", "psp.charge"),
+                "ac2612e4-fe21-8736-834e-2c2121b841aa",
+            ),
+            (
+                ("acct-1", "payments.create", "8e03978e", "psp.refund"),
+                "f85ec32e-b671-85fb-9744-976804d822b1",
+            ),
+            (
+                ("a:b", "s", "c", "x"),
+                "c35c6904-2f95-8fc3-8863-0844a932fd84",
+            ),
+            (
+                ("a", "s", "b:c", "x"),
+                "6645d09a-2361-8be2-90ed-83d7a735eea7",
+            ),
+            (("a", "s", "k", ""), "7ce8297c-16c1-8f92-a9ee-8f1e898e44ef"),
+        ];
         for ((tenant, scope, key, label), expected) in vectors {
             let derived = claim(tenant, scope, key).derive_key(label);
             assert_eq!(derived.to_string(), expected);

@@ -26,7 +26,7 @@ use crate::observe;
 use crate::policy::{KeySource, Policy, TTL_RANGE};
 use crate::record::{Kept, Record};
 use crate::store::Backend;
-use crate::tenant::{Tenant, TenantId};
+use crate::tenant::{InvalidTenant, Tenant, TenantId};
 
 /// The type behind a handler's `&mut` parameter: it runs in the transaction that holds the key.
 #[diagnostic::on_unimplemented(
@@ -75,7 +75,7 @@ pub struct Options<H> {
     received: Received,
     handle: H,
     policy: Policy,
-    tenant: Tenant,
+    tenant: Option<Tenant>,
     key: Option<Key>,
     fingerprint: Option<Fingerprint>,
     /// The first option whose value cannot be used.
@@ -89,7 +89,7 @@ impl<H> Call<(), H> {
             received: self.received,
             handle: self.handle,
             policy: *policy,
-            tenant: Tenant::shared(),
+            tenant: None,
             key: None,
             fingerprint: None,
             invalid: None,
@@ -98,12 +98,18 @@ impl<H> Call<(), H> {
 }
 
 impl<H> Options<H> {
-    /// Takes the tenant's identifier; without it the tenant is the shared one.
+    /// Takes the tenant's identifier.
     pub fn tenant<T: TenantId + ?Sized>(mut self, tenant: &T) -> Self {
         match Tenant::new(tenant) {
-            Ok(tenant) => self.tenant = tenant,
+            Ok(tenant) => self.tenant = Some(tenant),
             Err(why) => self.refuse(why.into()),
         }
+        self
+    }
+
+    /// Says that all callers share their keys.
+    pub fn shared_tenant(mut self) -> Self {
+        self.tenant = Some(Tenant::shared());
         self
     }
 
@@ -221,6 +227,7 @@ impl<DB: Backend> Options<Idempotency<DB>> {
             return Err(invalid);
         }
         let scope = policy.scope;
+        let tenant = tenant.ok_or(InvalidTenant::Empty)?;
         let Some(key) = key else {
             if policy.required && !is_safe(&received.method) {
                 return Err(InvalidRequest::KeyMissing);
