@@ -1,1 +1,3 @@
 //! Makes axum handlers safe to retry.
+
+mod fingerprint;
