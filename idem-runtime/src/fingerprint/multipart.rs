@@ -27,7 +27,7 @@ pub(super) fn hash(content_type: &[u8], body: &Bytes, hasher: &Hasher) -> Option
     // should wait nevertheless, it would wait for ever.
     let parts = read(body, boundary, &mut hasher).now_or_never()?.ok()?;
     hasher.part(end.after);
-    true.then_some(hasher)
+    (parts == end.delimiters).then_some(hasher)
 }
 
 struct End<'a> {
