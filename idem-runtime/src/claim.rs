@@ -20,16 +20,22 @@ pub(crate) type Timestamp = i64;
 pub(crate) struct KeyRow {
     pub(crate) fingerprint: Fingerprint,
     pub(crate) state: State,
+    /// The end of the lease, for a leased run that is not over.
+    pub(crate) locked_until: Option<Timestamp>,
     pub(crate) expires_at: Timestamp,
 }
 
 /// The state of a stored key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
+    /// A leased run has claimed the key; whether it still may is a matter of the lease.
+    InProgress,
     /// The response is stored.
     Finished,
     /// The run is over and its effect stands, but its response was not kept.
     Tombstone,
+    /// A step may or may not have happened, and an operator has to find out.
+    Parked,
 }
 
 /// What a request may do with its key.
@@ -37,10 +43,16 @@ pub(crate) enum State {
 pub(crate) enum Decision {
     /// The key is new, or past its ttl: run.
     Run,
+    /// The lease of the last attempt is over: run as the next attempt.
+    TakeOver,
+    /// The same request is running under a lease.
+    InProgress,
     /// The same request has finished: replay its response.
     Replay,
     /// The same request has finished, but its response was not kept.
     NotKept,
+    /// The same request waits for an operator.
+    NeedsReconciliation,
     /// The key belongs to another request.
     Mismatch,
 }
@@ -48,14 +60,23 @@ pub(crate) enum Decision {
 /// Decides by the row alone; a key in flight elsewhere in atomic mode has no row yet,
 /// and the store's gate tells of it.
 pub(crate) fn decide(row: Option<&KeyRow>, fingerprint: &Fingerprint, now: Timestamp) -> Decision {
-    match row {
-        None => Decision::Run,
-        Some(row) if row.expires_at <= now => Decision::Run,
-        Some(row) if row.fingerprint != *fingerprint => Decision::Mismatch,
-        Some(row) => match row.state {
-            State::Finished => Decision::Replay,
-            State::Tombstone => Decision::NotKept,
-        },
+    let Some(row) = row else {
+        return Decision::Run;
+    };
+    let leased = row.locked_until.is_some_and(|until| now < until);
+    // Neither a live lease nor an open question ends with the ttl.
+    if row.expires_at <= now && !leased && row.state != State::Parked {
+        return Decision::Run;
+    }
+    if row.fingerprint != *fingerprint {
+        return Decision::Mismatch;
+    }
+    match row.state {
+        State::Finished => Decision::Replay,
+        State::Tombstone => Decision::NotKept,
+        State::Parked => Decision::NeedsReconciliation,
+        State::InProgress if leased => Decision::InProgress,
+        State::InProgress => Decision::TakeOver,
     }
 }
 
@@ -140,11 +161,12 @@ mod tests {
     const OURS: Fingerprint = Fingerprint::from_bytes([1; 32]);
     const OTHER: Fingerprint = Fingerprint::from_bytes([2; 32]);
 
-    fn row(state: State, expires_at: Timestamp) -> KeyRow {
+    fn row(state: State, locked_until: Option<Timestamp>) -> KeyRow {
         KeyRow {
             fingerprint: OURS,
             state,
-            expires_at,
+            locked_until,
+            expires_at: 100,
         }
     }
 
@@ -155,27 +177,60 @@ mod tests {
 
     #[test]
     fn a_key_past_its_ttl_runs_for_any_request() {
-        let row = row(State::Finished, 100);
-        assert_eq!(decide(Some(&row), &OURS, 100), Decision::Run);
-        assert_eq!(decide(Some(&row), &OTHER, 100), Decision::Run);
-        assert_eq!(decide(Some(&row), &OURS, 99), Decision::Replay);
-    }
-
-    #[test]
-    fn another_request_never_gets_the_answer() {
-        for state in [State::Finished, State::Tombstone] {
-            assert_eq!(
-                decide(Some(&row(state, 100)), &OTHER, 0),
-                Decision::Mismatch
-            );
+        for state in [State::Finished, State::Tombstone, State::InProgress] {
+            let row = row(state, None);
+            assert_eq!(decide(Some(&row), &OURS, 100), Decision::Run);
+            assert_eq!(decide(Some(&row), &OTHER, 100), Decision::Run);
+            assert_ne!(decide(Some(&row), &OURS, 99), Decision::Run);
         }
     }
 
     #[test]
-    fn a_tombstone_never_runs_again() {
+    fn another_request_never_gets_the_answer_nor_the_key() {
+        for state in [
+            State::Finished,
+            State::Tombstone,
+            State::InProgress,
+            State::Parked,
+        ] {
+            for locked_until in [None, Some(50)] {
+                let row = row(state, locked_until);
+                assert_eq!(decide(Some(&row), &OTHER, 0), Decision::Mismatch);
+            }
+        }
+    }
+
+    #[test]
+    fn a_finished_key_replays_and_a_tombstone_never_runs_again() {
         assert_eq!(
-            decide(Some(&row(State::Tombstone, 100)), &OURS, 0),
+            decide(Some(&row(State::Finished, None)), &OURS, 0),
+            Decision::Replay
+        );
+        assert_eq!(
+            decide(Some(&row(State::Tombstone, None)), &OURS, 0),
             Decision::NotKept
+        );
+    }
+
+    #[test]
+    fn a_lease_holds_until_its_end_and_not_longer() {
+        let row = row(State::InProgress, Some(50));
+        assert_eq!(decide(Some(&row), &OURS, 49), Decision::InProgress);
+        assert_eq!(decide(Some(&row), &OURS, 50), Decision::TakeOver);
+    }
+
+    #[test]
+    fn a_live_lease_outlives_the_ttl() {
+        let row = row(State::InProgress, Some(150));
+        assert_eq!(decide(Some(&row), &OURS, 120), Decision::InProgress);
+    }
+
+    #[test]
+    fn an_open_question_outlives_the_ttl() {
+        let row = row(State::Parked, None);
+        assert_eq!(
+            decide(Some(&row), &OURS, 1_000),
+            Decision::NeedsReconciliation
         );
     }
 

@@ -1,28 +1,24 @@
-//! The engine: claim, run, store, commit, answer, in one task that no client can stop half way.
+//! The engine: one request's way to its answer, in this process and among the others.
 //!
 //! Written once, for every backend and for every kind of work; it knows neither SQL nor HTTP.
+//! What an attempt at the key does is the mode's: [`atomic`](crate::atomic) or
+//! [`leased`](crate::leased).
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
-use sqlx::Transaction;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::Instrument;
 
-use crate::claim::{Claim, Decision, Identity, decide};
+use crate::claim::Identity;
 use crate::error::{Refusal, StoreError, StoreErrorKind};
 use crate::fingerprint::Fingerprint;
 use crate::handle::Idempotency;
-use crate::in_flight::{Entrance, Finished, Met, Over, Ticket};
+use crate::in_flight::{Entrance, Finished, Met, Ticket};
 use crate::observe;
 use crate::policy::Policy;
 use crate::record::{Disposition, Kept};
-use crate::store::{
-    AtSavepoint, Backend, Completion, Gate, Limits, Stored, StoredRow, store_error,
-};
+use crate::store::{Backend, StoredRow};
 
 /// One request's claim.
 #[derive(Clone, Debug)]
@@ -40,17 +36,6 @@ pub(crate) struct Done<V> {
     pub(crate) kept: Kept,
 }
 
-/// The work of a claim, inside its transaction.
-pub(crate) trait Work<DB: Backend>: Send + 'static {
-    type Value: Send + 'static;
-
-    fn run<'t>(
-        self,
-        tx: &'t mut Transaction<'static, DB>,
-        claim: &'t Claim,
-    ) -> BoxFuture<'t, Done<Self::Value>>;
-}
-
 /// What the engine answers.
 #[derive(Debug)]
 pub(crate) enum Answer<V> {
@@ -64,28 +49,50 @@ pub(crate) enum Answer<V> {
     Refused(Refusal),
 }
 
+/// One attempt at a key, from the claim to the last statement; runs detached from its client.
+pub(crate) trait Attempt<DB: Backend>: Sized + Send + 'static {
+    type Value: Send + 'static;
+
+    /// How long the work may take; `None` when a lease is renewed as long as it runs.
+    fn limit(policy: &Policy) -> Option<Duration>;
+
+    /// Claims the key and works; the ticket says how it went before it is given back.
+    fn attempt(
+        self,
+        handle: Idempotency<DB>,
+        job: Job,
+        ticket: Ticket,
+    ) -> impl Future<Output = Attempted<Self::Value, Self>> + Send;
+}
+
 /// How one attempt at the key ended.
-enum Attempt<V, W> {
+pub(crate) enum Attempted<V, W> {
     Answered(Answer<V>),
-    /// Another process has the key; the work comes back unused.
-    Elsewhere(Gate, W),
+    /// Another process works on the same request; the work comes back unused.
+    Elsewhere(W),
+}
+
+impl<V, W> Attempted<V, W> {
+    pub(crate) const fn refused(refusal: Refusal) -> Self {
+        Self::Answered(Answer::Refused(refusal))
+    }
 }
 
 /// How long a statement of ours or a connection may take before the store counts as down.
-const STORE_LIMIT: Duration = Duration::from_secs(15);
+pub(crate) const STORE_LIMIT: Duration = Duration::from_secs(15);
 
 /// How long an unknown outcome is looked into.
-const SETTLE_LIMIT: Duration = Duration::from_secs(5);
-
-/// How long a rollback may hold up an answer; later it goes on behind it.
-const ROLLBACK_LIMIT: Duration = Duration::from_secs(1);
+pub(crate) const SETTLE_LIMIT: Duration = Duration::from_secs(5);
 
 /// How often another process is asked whether it is done: first, and at most.
 const POLL: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
 
+/// The pause between two looks at an unknown outcome.
+pub(crate) const SETTLE_PAUSE: Duration = Duration::from_millis(100);
+
 impl<DB: Backend> Idempotency<DB> {
     /// Runs the work once for its key, or answers what an earlier run left.
-    pub(crate) async fn execute<W: Work<DB>>(&self, job: Job, work: W) -> Answer<W::Value> {
+    pub(crate) async fn execute<W: Attempt<DB>>(&self, job: Job, work: W) -> Answer<W::Value> {
         let span = observe::span(&job.identity);
         let answer = self.pursue(&job, work).instrument(span.clone()).await;
         let outcome = observe::outcome(&answer);
@@ -94,7 +101,7 @@ impl<DB: Backend> Idempotency<DB> {
         answer
     }
 
-    async fn pursue<W: Work<DB>>(&self, job: &Job, mut work: W) -> Answer<W::Value> {
+    async fn pursue<W: Attempt<DB>>(&self, job: &Job, mut work: W) -> Answer<W::Value> {
         let deadline = Instant::now() + job.policy.wait;
         let mut waited = false;
         let mut poll = POLL.0;
@@ -119,18 +126,18 @@ impl<DB: Backend> Idempotency<DB> {
                 }
                 Entrance::Entered(ticket, mut progress) => {
                     observe::in_flight(self.in_flight().len());
-                    let attempt = self.clone().attempt(job.clone(), ticket, work);
+                    let attempt = work.attempt(self.clone(), job.clone(), ticket);
                     let task = self.tasks().spawn(attempt.in_current_span());
                     if !progress.claimed_within(STORE_LIMIT).await {
                         return Answer::Refused(Refusal::StoreUnavailable);
                     }
-                    let limit = job.policy.timeout + SETTLE_LIMIT + STORE_LIMIT;
-                    match timeout(limit, task).await {
-                        Ok(Ok(Attempt::Answered(answer))) => return answer,
-                        Ok(Ok(Attempt::Elsewhere(Gate::OtherRequest, _))) => {
-                            return Answer::Refused(Refusal::Mismatch);
-                        }
-                        Ok(Ok(Attempt::Elsewhere(_, unused))) => {
+                    let attempted = match W::limit(&job.policy) {
+                        Some(limit) => timeout(limit + SETTLE_LIMIT + STORE_LIMIT, task).await,
+                        None => Ok(task.await),
+                    };
+                    match attempted {
+                        Ok(Ok(Attempted::Answered(answer))) => return answer.after(waited),
+                        Ok(Ok(Attempted::Elsewhere(unused))) => {
                             let Some(left) = left_until(deadline) else {
                                 return Answer::Refused(Refusal::InProgress);
                             };
@@ -149,105 +156,12 @@ impl<DB: Backend> Idempotency<DB> {
         }
     }
 
-    /// One attempt at the key, from the claim to the commit; runs detached from its client.
-    async fn attempt<W: Work<DB>>(self, job: Job, ticket: Ticket, work: W) -> Attempt<W::Value, W> {
-        let opened = match self.open(&job).await {
-            Ok(opened) => opened,
-            Err(error) => {
-                ticket.over(Over::Unavailable);
-                return Attempt::Answered(Answer::Refused(report(&error)));
-            }
-        };
-        let (mut tx, turn) = match opened {
-            Open::Ours(tx, turn) => (tx, turn),
-            Open::Elsewhere(gate) => {
-                ticket.over(Over::Elsewhere);
-                return Attempt::Elsewhere(gate, work);
-            }
-            Open::Known(finished) => {
-                ticket.over(Over::Finished(Arc::clone(&finished)));
-                return Attempt::Answered(replay(finished, &job.fingerprint, false));
-            }
-        };
-        if !ticket.starts() {
-            // The client was told that the store is down, so the work must not run.
-            give_back(tx).await;
-            return Attempt::Answered(Answer::Refused(Refusal::StoreUnavailable));
-        }
-        let claim = Claim::new(Arc::clone(&job.identity), 1);
-        tracing::Span::current().record("attempt", claim.attempt());
-        let done = match run(work, &mut tx, &claim, job.policy.timeout).await {
-            Ok(done) => done,
-            Err(refusal) => {
-                give_back(tx).await;
-                drop(ticket);
-                return Attempt::Answered(Answer::Refused(refusal));
-            }
-        };
-        let started = Instant::now();
-        let answer = match self.finish(&job, tx, done).await {
-            Finish::Committed(value, kept) => {
-                let fingerprint = job.fingerprint;
-                ticket.over(Over::Finished(Arc::new(Finished { fingerprint, kept })));
-                Answer::Executed(value)
-            }
-            Finish::Released(value) => Answer::Executed(value),
-            Finish::Refused(refusal) => Answer::Refused(refusal),
-            Finish::Unknown => {
-                // The turn to write goes first: the way to the truth may lead through it.
-                drop(turn);
-                self.settle(&job).await
-            }
-        };
-        observe::stored(job.policy.scope, started.elapsed());
-        Attempt::Answered(answer)
-    }
-
-    /// Takes a connection, waits for the turn to write, and asks the store for the key.
-    async fn open(&self, job: &Job) -> Result<Open<DB>, StoreError> {
-        let key = self.columns(&job.identity, &job.fingerprint);
-        let mut conn = self.acquire().await?;
-        if let Some(found) = DB::peek(&mut conn, self.statements(), &key)
-            .await
-            .map_err(store_error::<DB>)?
-            && decide(Some(&found.row), &job.fingerprint, found.now) != Decision::Run
-        {
-            return self.known(job, found);
-        }
-        let turn = if DB::SINGLE_WRITER {
-            drop(conn);
-            let turn = self.turn_to_write().await?;
-            conn = self.acquire().await?;
-            Some(turn)
-        } else {
-            None
-        };
-        let limits = Limits {
-            timeout: job.policy.timeout,
-        };
-        let opened = DB::open(conn, self.statements(), &key, limits)
-            .await
-            .map_err(store_error::<DB>)?;
-        let row = opened.found.as_ref();
-        let decision = decide(
-            row.map(|found| &found.row),
-            &job.fingerprint,
-            row.map_or(0, |r| r.now),
-        );
-        match (decision, opened.gate, opened.found) {
-            (Decision::Run, Gate::Ours, _) => Ok(Open::Ours(opened.tx, turn)),
-            (Decision::Run, gate, _) => {
-                give_back(opened.tx).await;
-                Ok(Open::Elsewhere(gate))
-            }
-            (_, _, Some(found)) => self.known(job, found),
-            // Without a row the decision is to run.
-            (_, _, None) => Ok(Open::Elsewhere(Gate::SameRequest)),
-        }
-    }
-
     /// Reads what a finished row keeps.
-    fn known(&self, job: &Job, found: StoredRow) -> Result<Open<DB>, StoreError> {
+    pub(crate) fn finished(
+        &self,
+        job: &Job,
+        found: StoredRow,
+    ) -> Result<Arc<Finished>, StoreError> {
         let fingerprint = found.row.fingerprint;
         // What belongs to another request is not even decrypted.
         let kept = if fingerprint == job.fingerprint {
@@ -255,119 +169,35 @@ impl<DB: Backend> Idempotency<DB> {
         } else {
             Kept::Tombstone
         };
-        Ok(Open::Known(Arc::new(Finished { fingerprint, kept })))
+        Ok(Arc::new(Finished { fingerprint, kept }))
     }
+}
 
-    /// Does with the writes and the answer what the work asked for.
-    async fn finish<V>(
-        &self,
-        job: &Job,
-        mut tx: Transaction<'static, DB>,
-        done: Done<V>,
-    ) -> Finish<V> {
-        let Done {
-            value,
-            disposition,
-            kept,
-        } = done;
-        if disposition != Disposition::KeepWithWrites {
-            match DB::undo_work(&mut tx).await {
-                Ok(AtSavepoint::Done) => {}
-                Ok(AtSavepoint::Ended) => return ended(tx).await,
-                // The connection is gone, and the writes with it.
-                Err(_) if disposition == Disposition::Release => return Finish::Released(value),
-                Err(error) => return refused(tx, error).await,
-            }
-        }
-        if disposition == Disposition::Release {
-            give_back(tx).await;
-            return Finish::Released(value);
-        }
-        let columns = match self.seal(&job.identity, &kept) {
-            Ok(columns) => columns,
-            Err(error) => {
-                give_back(tx).await;
-                return Finish::Refused(report(&error));
-            }
-        };
-        let key = self.columns(&job.identity, &job.fingerprint);
-        let completion = Completion {
-            key: &key,
-            fingerprint: &job.fingerprint,
-            columns,
-            ttl: job.policy.ttl,
-        };
-        match DB::store(&mut tx, self.statements(), completion).await {
-            Ok(Stored::InPlace) => {}
-            Ok(Stored::Ended) => return ended(tx).await,
-            Ok(Stored::Taken) => {
-                give_back(tx).await;
-                return Finish::Unknown;
-            }
-            Err(error) => return refused(tx, error).await,
-        }
-        match tx.commit().await.map_err(store_error::<DB>) {
-            Ok(()) => Finish::Committed(value, kept),
-            // The database says itself that it did not commit.
-            Err(error) if error.kind() == StoreErrorKind::Aborted => {
-                Finish::Refused(report(&error))
-            }
-            Err(error) => {
-                report(&error);
-                Finish::Unknown
-            }
-        }
-    }
-
-    /// Finds out how a commit went whose outcome is unknown: the row is the only witness, and
-    /// as long as the old transaction lives it holds the gate.
-    async fn settle<V>(&self, job: &Job) -> Answer<V> {
-        let deadline = Instant::now() + SETTLE_LIMIT;
-        loop {
-            match self.open(job).await {
-                Ok(Open::Known(finished)) => return replay(finished, &job.fingerprint, false),
-                Ok(Open::Ours(tx, _turn)) => {
-                    give_back(tx).await;
-                    return Answer::Refused(Refusal::Aborted);
-                }
-                Ok(Open::Elsewhere(Gate::OtherRequest)) => {
-                    return Answer::Refused(Refusal::Mismatch);
-                }
-                Ok(Open::Elsewhere(_)) | Err(_) => {}
-            }
-            if left_until(deadline).is_none() {
-                return Answer::Refused(Refusal::OutcomeUnknown);
-            }
-            sleep(POLL.1).await;
+impl<V> Answer<V> {
+    /// Remembers that the request waited for another process.
+    fn after(self, waiting: bool) -> Self {
+        match self {
+            Self::Replayed { finished, waited } => Self::Replayed {
+                finished,
+                waited: waited || waiting,
+            },
+            other => other,
         }
     }
 }
 
-/// What the store says about a key.
-enum Open<DB: Backend> {
-    Ours(
-        Transaction<'static, DB>,
-        Option<tokio::sync::OwnedSemaphorePermit>,
-    ),
-    Elsewhere(Gate),
-    Known(Arc<Finished>),
-}
-
-enum Finish<V> {
-    Committed(V, Kept),
-    Released(V),
-    Refused(Refusal),
-    Unknown,
-}
-
-fn left_until(deadline: Instant) -> Option<Duration> {
+pub(crate) fn left_until(deadline: Instant) -> Option<Duration> {
     deadline
         .checked_duration_since(Instant::now())
         .filter(|left| !left.is_zero())
 }
 
 /// Answers from what is stored, if it belongs to the same request.
-fn replay<V>(finished: Arc<Finished>, fingerprint: &Fingerprint, waited: bool) -> Answer<V> {
+pub(crate) fn replay<V>(
+    finished: Arc<Finished>,
+    fingerprint: &Fingerprint,
+    waited: bool,
+) -> Answer<V> {
     if finished.fingerprint != *fingerprint {
         return Answer::Refused(Refusal::Mismatch);
     }
@@ -375,54 +205,6 @@ fn replay<V>(finished: Arc<Finished>, fingerprint: &Fingerprint, waited: bool) -
         Kept::Response(_) => Answer::Replayed { finished, waited },
         Kept::Tombstone => Answer::Refused(Refusal::NotKept),
     }
-}
-
-/// Runs the work up to its time-out and catches its panic.
-pub(crate) async fn run<DB: Backend, W: Work<DB>>(
-    work: W,
-    tx: &mut Transaction<'static, DB>,
-    claim: &Claim,
-    limit: Duration,
-) -> Result<Done<W::Value>, Refusal> {
-    // After a panic nothing is used but the transaction, and that is rolled back.
-    let work = AssertUnwindSafe(async move { work.run(tx, claim).await });
-    match timeout(limit, work.catch_unwind()).await {
-        Ok(Ok(done)) => Ok(done),
-        Ok(Err(_)) => {
-            tracing::error!("the handler panicked; its writes are rolled back and the key is free");
-            Err(Refusal::Panicked)
-        }
-        Err(_) => {
-            tracing::warn!(
-                timeout = ?limit,
-                "the handler ran out of time; its writes are rolled back and the key is free"
-            );
-            Err(Refusal::TimedOut)
-        }
-    }
-}
-
-/// Rolls back before the answer, so that a retry finds the key free.
-pub(crate) async fn give_back<DB: Backend>(tx: Transaction<'static, DB>) {
-    match timeout(ROLLBACK_LIMIT, DB::roll_back(tx)).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "the rollback failed; the connection is closed"),
-        Err(_) => tracing::debug!("the rollback takes long and goes on in the background"),
-    }
-}
-
-async fn refused<V, DB: Backend>(tx: Transaction<'static, DB>, error: sqlx::Error) -> Finish<V> {
-    give_back(tx).await;
-    Finish::Refused(report(&store_error::<DB>(error)))
-}
-
-async fn ended<V, DB: Backend>(tx: Transaction<'static, DB>) -> Finish<V> {
-    tracing::error!(
-        "the handler ended the transaction that held its key (COMMIT or ROLLBACK); \
-         its writes may stand without a record, and a retry runs again"
-    );
-    give_back(tx).await;
-    Finish::Refused(Refusal::EndedByHandler)
 }
 
 /// Logs an error of the store with what to do about it.

@@ -130,6 +130,7 @@ pub(crate) enum Refusal {
     InProgress,
     Mismatch,
     NotKept,
+    NeedsReconciliation,
     ShuttingDown,
     StoreUnavailable,
     Aborted,

@@ -1,7 +1,6 @@
 //! Makes axum handlers safe to retry.
 
-#![cfg_attr(docsrs, feature(doc_cfg))]
-
+mod atomic;
 mod builder;
 mod claim;
 mod engine;

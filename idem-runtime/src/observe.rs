@@ -46,6 +46,7 @@ pub(crate) fn outcome<V>(answer: &Answer<V>) -> &'static str {
             Refusal::InProgress => "conflict",
             Refusal::Mismatch => "mismatch",
             Refusal::NotKept => "tombstoned",
+            Refusal::NeedsReconciliation => "needs_reconciliation",
             Refusal::ShuttingDown => "shutting_down",
             Refusal::StoreUnavailable => "store_error",
             Refusal::Aborted => "aborted",

@@ -11,8 +11,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::{Database, Transaction};
 
+use crate::atomic::{Atomic, Work};
 use crate::claim::{Claim, Identity};
-use crate::engine::{Answer, Done, Job, Work};
+use crate::engine::{Answer, Done, Job};
 use crate::error::{InvalidRequest, Refusal};
 use crate::fingerprint::Fingerprint;
 use crate::handle::Idempotency;
@@ -128,6 +129,9 @@ pub enum OnceError<E> {
     /// The work is done, but its result is larger than what is stored (1 MiB as JSON).
     #[error("the work is done, but its result was not kept")]
     NotKept,
+    /// A leased run with the same key waits for an operator.
+    #[error("the key needs reconciliation")]
+    NeedsReconciliation,
     /// The result does not serialise to JSON; the writes are rolled back.
     #[error("the result cannot be serialised; the writes are rolled back")]
     Serialize(#[source] serde_json::Error),
@@ -204,7 +208,11 @@ impl<DB: Backend> Idempotency<DB> {
     /// # Ok(()) }
     /// # }
     /// ```
-    pub async fn once<T, E, F>(&self, what: Once, work: F) -> Result<Outcome<T>, OnceError<E>>
+    pub fn once<T, E, F>(
+        &self,
+        what: Once,
+        work: F,
+    ) -> BoxFuture<'static, Result<Outcome<T>, OnceError<E>>>
     where
         T: Serialize + DeserializeOwned + Send + 'static,
         E: Send + 'static,
@@ -213,42 +221,47 @@ impl<DB: Backend> Idempotency<DB> {
             + Send
             + 'static,
     {
-        let policy = self.effective(what.policy);
-        let fingerprint = match what.fingerprint {
-            Some(fingerprint) => fingerprint,
-            None => Fingerprint::of_value(&()).map_err(OnceError::Serialize)?,
-        };
-        let job = Job {
-            identity: Arc::new(what.identity),
-            fingerprint,
-            policy,
-        };
-        let work = OnceWork {
-            work,
-            max_response: policy.max_response,
-            result: PhantomData,
-        };
-        match self.execute(job, work).await {
-            Answer::Executed(result) => result.map(Outcome::Executed),
-            Answer::Replayed { finished, .. } => match &finished.kept {
-                Kept::Response(response) => serde_json::from_slice(&response.body)
-                    .map(Outcome::Replayed)
-                    .map_err(OnceError::Deserialize),
-                Kept::Tombstone => Err(OnceError::NotKept),
-            },
-            Answer::Refused(refusal) => Err(match refusal {
-                Refusal::InProgress => OnceError::InProgress,
-                Refusal::Mismatch => OnceError::Mismatch,
-                Refusal::NotKept => OnceError::NotKept,
-                Refusal::ShuttingDown => OnceError::ShuttingDown,
-                Refusal::StoreUnavailable => OnceError::StoreUnavailable,
-                Refusal::Aborted => OnceError::Aborted,
-                Refusal::OutcomeUnknown => OnceError::OutcomeUnknown,
-                Refusal::TimedOut => OnceError::TimedOut,
-                Refusal::Panicked => OnceError::Panicked,
-                Refusal::EndedByHandler => OnceError::EndedByHandler,
-            }),
+        let handle = self.clone();
+        async move {
+            let policy = handle.effective(what.policy);
+            let fingerprint = match what.fingerprint {
+                Some(fingerprint) => fingerprint,
+                None => Fingerprint::of_value(&()).map_err(OnceError::Serialize)?,
+            };
+            let job = Job {
+                identity: Arc::new(what.identity),
+                fingerprint,
+                policy,
+            };
+            let work = Atomic(OnceWork {
+                work,
+                max_response: policy.max_response,
+                result: PhantomData,
+            });
+            match handle.execute(job, work).await {
+                Answer::Executed(result) => result.map(Outcome::Executed),
+                Answer::Replayed { finished, .. } => match &finished.kept {
+                    Kept::Response(response) => serde_json::from_slice(&response.body)
+                        .map(Outcome::Replayed)
+                        .map_err(OnceError::Deserialize),
+                    Kept::Tombstone => Err(OnceError::NotKept),
+                },
+                Answer::Refused(refusal) => Err(match refusal {
+                    Refusal::InProgress => OnceError::InProgress,
+                    Refusal::Mismatch => OnceError::Mismatch,
+                    Refusal::NotKept => OnceError::NotKept,
+                    Refusal::NeedsReconciliation => OnceError::NeedsReconciliation,
+                    Refusal::ShuttingDown => OnceError::ShuttingDown,
+                    Refusal::StoreUnavailable => OnceError::StoreUnavailable,
+                    Refusal::Aborted => OnceError::Aborted,
+                    Refusal::OutcomeUnknown => OnceError::OutcomeUnknown,
+                    Refusal::TimedOut => OnceError::TimedOut,
+                    Refusal::Panicked => OnceError::Panicked,
+                    Refusal::EndedByHandler => OnceError::EndedByHandler,
+                }),
+            }
         }
+        .boxed()
     }
 }
 

@@ -1,7 +1,8 @@
 //! A run without a key: in a transaction all the same, but nothing is claimed or stored.
 
+use crate::atomic::{Work, give_back, run};
 use crate::claim::Claim;
-use crate::engine::{Answer, Done, Job, Work, give_back, report, run};
+use crate::engine::{Answer, Done, Job, report};
 use crate::error::Refusal;
 use crate::handle::Idempotency;
 use crate::observe;

@@ -16,8 +16,9 @@ use uuid::Uuid;
 use super::call::{Call, Received};
 use super::problem::{Problem, ProblemKind, Renderer};
 use super::reply;
+use crate::atomic::{Atomic, Work};
 use crate::claim::{Claim, Identity};
-use crate::engine::{Answer, Done, Job, Work};
+use crate::engine::{Answer, Done, Job};
 use crate::error::InvalidRequest;
 use crate::fingerprint::{Fingerprint, FingerprintedRequest};
 use crate::handle::Idempotency;
@@ -176,7 +177,10 @@ impl Options<()> {
 
 impl<DB: Backend> Options<Idempotency<DB>> {
     /// Runs the handler once for its key, in the transaction that also holds the key.
-    pub async fn run_atomic<C, F>(mut self, handler: F) -> Response
+    ///
+    /// Boxed, so that the handler's closure is no part of the caller's future: its `'static`
+    /// connection type is erased there, and the future would not count as `Send`.
+    pub fn run_atomic<C, F>(mut self, handler: F) -> BoxFuture<'static, Response>
     where
         C: AtomicConnection<Database = DB>,
         F: for<'t> FnOnce(&'t mut C, &'t Claim) -> BoxFuture<'t, Response> + Send + 'static,
@@ -189,21 +193,25 @@ impl<DB: Backend> Options<Idempotency<DB>> {
             max_response,
             ..
         } = self.policy;
+        let connection = PhantomData::<fn() -> C>;
         let work = Handler {
             run: handler,
-            connection: PhantomData::<fn() -> C>,
+            connection,
             record,
             max_response,
         };
-        let answer = match self.into_claim() {
-            Ok(Claimed::WithKey(job)) => handle.execute(job, work).await,
-            Ok(Claimed::WithoutKey(job)) => handle.execute_unclaimed(job, work).await,
-            Err(invalid) => {
-                observe::count(scope, "invalid_key");
-                return render(&handle, invalid.into());
-            }
-        };
-        respond(&handle, answer)
+        async move {
+            let answer = match self.into_claim() {
+                Ok(Claimed::WithKey(job)) => handle.execute(job, Atomic(work)).await,
+                Ok(Claimed::WithoutKey(job)) => handle.execute_unclaimed(job, work).await,
+                Err(invalid) => {
+                    observe::count(scope, "invalid_key");
+                    return render(&handle, invalid.into());
+                }
+            };
+            respond(&handle, answer)
+        }
+        .boxed()
     }
 
     /// Settles key, tenant, and fingerprint, in this order.

@@ -26,6 +26,9 @@ pub enum ProblemKind {
     InProgress,
     /// 409 `response-not-kept`: the request is done, but its response was too large to keep.
     ResponseNotKept,
+    /// 409 `needs-reconciliation`: a step may or may not have happened, and an operator has to
+    /// find out.
+    NeedsReconciliation,
     /// 503 `store-unavailable`: the store does not answer; the handler did not run, or its writes
     /// are rolled back.
     StoreUnavailable,
@@ -83,6 +86,9 @@ impl ProblemKind {
             Self::ResponseNotKept => facts("response-not-kept", StatusCode::CONFLICT, None,
                 "Response was not kept",
                 "the request was done, but its response was too large or a stream and cannot be replayed"),
+            Self::NeedsReconciliation => facts("needs-reconciliation", StatusCode::CONFLICT, None,
+                "Request needs reconciliation",
+                "a part of the request may or may not have been done; the operator has to find out"),
             Self::StoreUnavailable => facts("store-unavailable", StatusCode::SERVICE_UNAVAILABLE, Some(5),
                 "Idempotency store is unavailable",
                 "nothing was done; repeat the request with the same key"),
@@ -176,6 +182,7 @@ impl From<Refusal> for Problem {
             Refusal::InProgress => ProblemKind::InProgress,
             Refusal::Mismatch => ProblemKind::RequestMismatch,
             Refusal::NotKept => ProblemKind::ResponseNotKept,
+            Refusal::NeedsReconciliation => ProblemKind::NeedsReconciliation,
             Refusal::ShuttingDown => ProblemKind::ShuttingDown,
             Refusal::StoreUnavailable => ProblemKind::StoreUnavailable,
             Refusal::Aborted => ProblemKind::TransactionAborted,

@@ -13,7 +13,9 @@ use sqlx::{AssertSqlSafe, Database, Pool, SqlSafeStr, SqlStr, Transaction};
 use crate::claim::{KeyRow, State, Timestamp};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fingerprint::Fingerprint;
+use lease::{Bind, LeaseStatements, StepRow, Token};
 
+pub(crate) mod lease;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]
@@ -52,6 +54,8 @@ pub(crate) struct Locks {
 #[derive(Debug)]
 pub struct StoredRow {
     pub(crate) row: KeyRow,
+    /// The fence of the attempt that wrote it last.
+    pub(crate) token: Token,
     /// The database's clock when the row was read.
     pub(crate) now: Timestamp,
     pub(crate) columns: ResponseColumns,
@@ -74,9 +78,9 @@ pub struct Completion<'a> {
     pub(crate) ttl: Duration,
 }
 
-impl Completion<'_> {
-    pub(crate) fn state(&self) -> State {
-        match self.columns.status {
+impl ResponseColumns {
+    pub(crate) const fn state(&self) -> State {
+        match self.status {
             Some(_) => State::Finished,
             None => State::Tombstone,
         }
@@ -125,21 +129,27 @@ pub struct Limits {
 pub struct Statements {
     pub(crate) migrate: SqlStr,
     pub(crate) check: SqlStr,
+    /// Looks a key up in the transaction that asks for it.
+    pub(crate) open: SqlStr,
     pub(crate) find: SqlStr,
     pub(crate) store: SqlStr,
-    pub(crate) sweep: SqlStr,
+    /// Removes a batch; its last statement removes the keys.
+    pub(crate) sweep: Box<[SqlStr]>,
+    pub(crate) lease: LeaseStatements,
 }
 
 /// The names of the library's tables.
 #[derive(Clone, Debug)]
 pub struct Tables {
     pub(crate) keys: Arc<str>,
+    pub(crate) steps: Arc<str>,
 }
 
 impl Default for Tables {
     fn default() -> Self {
         Self {
             keys: "idempotency_keys".into(),
+            steps: "idempotency_steps".into(),
         }
     }
 }
@@ -148,7 +158,10 @@ impl Tables {
     /// Puts the table names into a statement. The builder has checked that each is an
     /// identifier, and the rest of the statement is a constant.
     fn put_into(&self, statement: &str) -> SqlStr {
-        let statement: Arc<str> = statement.replace("{keys}", &self.keys).into();
+        let statement: Arc<str> = statement
+            .replace("{keys}", &self.keys)
+            .replace("{steps}", &self.steps)
+            .into();
         AssertSqlSafe(statement).into_sql_str()
     }
 }
@@ -214,6 +227,34 @@ pub trait Store: Database {
         tx: Transaction<'static, Self>,
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
+    /// Looks a key up on any connection.
+    fn find(
+        conn: &mut Self::Connection,
+        statements: &Statements,
+        key: &KeyColumns,
+    ) -> impl Future<Output = Result<Option<StoredRow>, sqlx::Error>> + Send;
+
+    /// Runs a statement and says how many rows it touched.
+    fn execute(
+        conn: &mut Self::Connection,
+        statement: &SqlStr,
+        binds: &[Bind<'_>],
+    ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
+
+    /// Runs a statement that returns the columns `attempt` and `created` of one row at most.
+    fn fetch_token(
+        conn: &mut Self::Connection,
+        statement: &SqlStr,
+        binds: &[Bind<'_>],
+    ) -> impl Future<Output = Result<Option<Token>, sqlx::Error>> + Send;
+
+    /// Runs a statement that returns the columns `name` and `result`.
+    fn fetch_steps(
+        conn: &mut Self::Connection,
+        statement: &SqlStr,
+        binds: &[Bind<'_>],
+    ) -> impl Future<Output = Result<Vec<StepRow>, sqlx::Error>> + Send;
+
     /// Removes up to `batch` expired keys and says how many it removed.
     fn sweep(
         pool: &Pool<Self>,
@@ -252,15 +293,19 @@ fn millis(duration: Duration) -> i64 {
 impl State {
     pub(crate) const fn to_column(self) -> i16 {
         match self {
+            Self::InProgress => 1,
             Self::Finished => 2,
             Self::Tombstone => 3,
+            Self::Parked => 4,
         }
     }
 
     pub(crate) const fn from_column(column: i16) -> Option<Self> {
         match column {
+            1 => Some(Self::InProgress),
             2 => Some(Self::Finished),
             3 => Some(Self::Tombstone),
+            4 => Some(Self::Parked),
             _ => None,
         }
     }
@@ -282,13 +327,20 @@ impl fmt::Display for UnknownColumn {
 
 impl std::error::Error for UnknownColumn {}
 
+/// The times of a row.
+struct Times {
+    locked_until: Option<Timestamp>,
+    expires_at: Timestamp,
+    now: Timestamp,
+}
+
 impl StoredRow {
     /// Builds a row from its columns.
     fn from_columns(
         fingerprint: Vec<u8>,
         state: i16,
-        expires_at: Timestamp,
-        now: Timestamp,
+        token: Token,
+        times: Times,
         columns: ResponseColumns,
     ) -> Result<Self, sqlx::Error> {
         let unknown = |column| sqlx::Error::Decode(Box::new(UnknownColumn(column)));
@@ -296,8 +348,14 @@ impl StoredRow {
         let row = KeyRow {
             fingerprint: Fingerprint::from_bytes(fingerprint),
             state: State::from_column(state).ok_or_else(|| unknown("state"))?,
-            expires_at,
+            locked_until: times.locked_until,
+            expires_at: times.expires_at,
         };
-        Ok(Self { row, now, columns })
+        Ok(Self {
+            row,
+            token,
+            now: times.now,
+            columns,
+        })
     }
 }

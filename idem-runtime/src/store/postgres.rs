@@ -7,30 +7,53 @@
 
 use sqlx::error::DatabaseError;
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::PgRow;
-use sqlx::{AssertSqlSafe, Pool, Postgres, Row, Transaction};
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, PgConnection, Pool, Postgres, Row, SqlSafeStr, SqlStr, Transaction};
 
+use super::lease::{Bind, LeaseStatements, StepRow, Token};
 use super::{
     AtSavepoint, Backend, Completion, Gate, KeyColumns, Limits, Opened, ResponseColumns,
-    Statements, Store, Stored, StoredRow, Tables, millis,
+    Statements, Store, Stored, StoredRow, Tables, Times, millis,
 };
 use crate::error::StoreErrorKind;
 
-const MIGRATE: &str = include_str!("../../migrations/postgres/0001_keys.sql");
+const MIGRATE: &str = concat!(
+    include_str!("../../migrations/postgres/0001_keys.sql"),
+    "\n",
+    include_str!("../../migrations/postgres/0002_steps.sql"),
+);
 
 /// Every column, so that a table of another shape is found at start.
 const CHECK: &str = "\
 select tenant, scope, key, fingerprint, state, attempt, locked_until, status, headers, body, \
 created_at, completed_at, expires_at from {keys} limit 0";
 
+/// The columns of a row, with times in milliseconds since the Unix epoch.
+macro_rules! row {
+    () => {
+        "k.fingerprint, k.state, k.attempt, k.status, k.headers, k.body, \
+         (extract(epoch from k.created_at) * 1000000)::int8 as created, \
+         (extract(epoch from k.locked_until) * 1000)::int8 as locked_until, \
+         (extract(epoch from k.expires_at) * 1000)::int8 as expires_at, \
+         (extract(epoch from statement_timestamp()) * 1000)::int8 as now"
+    };
+}
+
 /// The gate's answer and the row, if there is one. A statement of its own after the gate: its
 /// snapshot sees what the gate's last owner committed.
-const FIND: &str = "\
-select current_setting('idem.gate') as gate, \
-k.fingerprint, k.state, k.status, k.headers, k.body, \
-(extract(epoch from k.expires_at) * 1000)::int8 as expires_at, \
-(extract(epoch from statement_timestamp()) * 1000)::int8 as now \
-from (select 1) as one left join {keys} as k on k.tenant = $1 and k.scope = $2 and k.key = $3";
+const OPEN: &str = concat!(
+    "select current_setting('idem.gate') as gate, ",
+    row!(),
+    " from (select 1) as one left join {keys} as k \
+     on k.tenant = $1 and k.scope = $2 and k.key = $3"
+);
+
+const FIND: &str = concat!(
+    "select ",
+    row!(),
+    " from {keys} as k where k.tenant = $1 and k.scope = $2 and k.key = $3"
+);
 
 /// Inserts nothing once the transaction of the claim is over: the gate's setting is local to it.
 /// An expired row is replaced; any other is the last fence.
@@ -47,13 +70,18 @@ created_at = excluded.created_at, completed_at = excluded.completed_at, \
 expires_at = excluded.expires_at \
 where k.expires_at <= clock_timestamp()";
 
-/// Found by the index on `expires_at`, locked and removed in the order of the primary key.
+/// Found by the index on `expires_at`, locked in the order of the primary key, and removed with
+/// their steps. A key that waits for an operator stays.
 const SWEEP: &str = "\
-delete from {keys} as k using (\
+with expired as (\
 select tenant, scope, key from {keys} where (tenant, scope, key) in (\
-select tenant, scope, key from {keys} where expires_at <= now() order by expires_at limit $1) \
-and expires_at <= now() order by tenant, scope, key for update skip locked) as expired \
-where k.tenant = expired.tenant and k.scope = expired.scope and k.key = expired.key";
+select tenant, scope, key from {keys} where expires_at <= now() and state <> 4 \
+order by expires_at limit $1) \
+and expires_at <= now() and state <> 4 order by tenant, scope, key for update skip locked), \
+steps as (delete from {steps} as s using expired as e \
+where s.tenant = e.tenant and s.scope = e.scope and s.key = e.key) \
+delete from {keys} as k using expired as e \
+where k.tenant = e.tenant and k.scope = e.scope and k.key = e.key";
 
 impl Backend for Postgres {}
 
@@ -64,9 +92,20 @@ impl Store for Postgres {
         Statements {
             migrate: tables.put_into(MIGRATE),
             check: tables.put_into(CHECK),
+            open: tables.put_into(OPEN),
             find: tables.put_into(FIND),
             store: tables.put_into(STORE),
-            sweep: tables.put_into(SWEEP),
+            sweep: [tables.put_into(SWEEP)].into(),
+            lease: LeaseStatements::new(|statement| {
+                let words = statement
+                    .replace("{now}", "clock_timestamp()")
+                    .replace("{ms}", "interval '1 millisecond'")
+                    .replace(
+                        "{created}",
+                        "(extract(epoch from created_at) * 1000000)::int8",
+                    );
+                tables.put_into(&words)
+            }),
         }
     }
 
@@ -112,7 +151,7 @@ impl Store for Postgres {
             key = key.locks.key,
         );
         let mut tx = begin(conn, limits, &gate).await?;
-        let row = sqlx::query(statements.find.clone())
+        let row = sqlx::query(statements.open.clone())
             .bind(&key.tenant)
             .bind(key.scope)
             .bind(&key.key)
@@ -152,7 +191,7 @@ impl Store for Postgres {
             .bind(completion.key.scope)
             .bind(&completion.key.key)
             .bind(&completion.fingerprint.as_bytes()[..])
-            .bind(completion.state().to_column())
+            .bind(completion.columns.state().to_column())
             .bind(completion.columns.status)
             .bind(completion.columns.headers)
             .bind(completion.columns.body)
@@ -174,16 +213,68 @@ impl Store for Postgres {
         tx.rollback().await
     }
 
+    async fn find(
+        conn: &mut PgConnection,
+        statements: &Statements,
+        key: &KeyColumns,
+    ) -> Result<Option<StoredRow>, sqlx::Error> {
+        let row = sqlx::query(statements.find.clone())
+            .bind(&key.tenant)
+            .bind(key.scope)
+            .bind(&key.key)
+            .fetch_optional(conn)
+            .await?;
+        Ok(row.as_ref().map(stored_row).transpose()?.flatten())
+    }
+
+    async fn execute(
+        conn: &mut PgConnection,
+        statement: &SqlStr,
+        binds: &[Bind<'_>],
+    ) -> Result<u64, sqlx::Error> {
+        Ok(bound(statement, binds).execute(conn).await?.rows_affected())
+    }
+
+    async fn fetch_token(
+        conn: &mut PgConnection,
+        statement: &SqlStr,
+        binds: &[Bind<'_>],
+    ) -> Result<Option<Token>, sqlx::Error> {
+        bound(statement, binds)
+            .fetch_optional(conn)
+            .await?
+            .as_ref()
+            .map(token)
+            .transpose()
+    }
+
+    async fn fetch_steps(
+        conn: &mut PgConnection,
+        statement: &SqlStr,
+        binds: &[Bind<'_>],
+    ) -> Result<Vec<StepRow>, sqlx::Error> {
+        let rows = bound(statement, binds).fetch_all(conn).await?;
+        let step = |row: &PgRow| {
+            Ok(StepRow {
+                name: row.try_get("name")?,
+                result: row.try_get("result")?,
+            })
+        };
+        rows.iter().map(step).collect()
+    }
+
     async fn sweep(
         pool: &Pool<Self>,
         statements: &Statements,
         batch: u32,
     ) -> Result<u64, sqlx::Error> {
-        let swept = sqlx::query(statements.sweep.clone())
-            .bind(i64::from(batch))
-            .execute(pool)
-            .await?;
-        Ok(swept.rows_affected())
+        let mut tx = pool.begin().await?;
+        let mut swept = 0;
+        for statement in &statements.sweep {
+            swept = Self::execute(&mut tx, statement, &[Bind::Int(i64::from(batch))]).await?;
+        }
+        tx.commit().await?;
+        Ok(swept)
     }
 
     fn classify(error: &(dyn DatabaseError + 'static)) -> StoreErrorKind {
@@ -232,11 +323,7 @@ async fn begin(
          set local idle_in_transaction_session_timeout = {idle}; \
          {gate}; savepoint idem_work"
     );
-    Transaction::begin(
-        conn,
-        Some(sqlx::SqlSafeStr::into_sql_str(AssertSqlSafe(begin))),
-    )
-    .await
+    Transaction::begin(conn, Some(AssertSqlSafe(begin).into_sql_str())).await
 }
 
 /// The engine ends a run after its time-out; the server must not be quicker.
@@ -251,12 +338,36 @@ fn stored_row(row: &PgRow) -> Result<Option<StoredRow>, sqlx::Error> {
         headers: row.try_get("headers")?,
         body: row.try_get("body")?,
     };
+    let times = Times {
+        locked_until: row.try_get("locked_until")?,
+        expires_at: row.try_get("expires_at")?,
+        now: row.try_get("now")?,
+    };
     StoredRow::from_columns(
         fingerprint,
         row.try_get("state")?,
-        row.try_get("expires_at")?,
-        row.try_get("now")?,
+        token(row)?,
+        times,
         columns,
     )
     .map(Some)
+}
+
+fn token(row: &PgRow) -> Result<Token, sqlx::Error> {
+    Ok(Token {
+        attempt: row.try_get("attempt")?,
+        created: row.try_get("created")?,
+    })
+}
+
+fn bound(statement: &SqlStr, binds: &[Bind<'_>]) -> Query<'static, Postgres, PgArguments> {
+    binds
+        .iter()
+        .fold(sqlx::query(statement.clone()), |query, bind| match *bind {
+            Bind::Text(text) => query.bind(text.to_owned()),
+            Bind::Int(number) => query.bind(number),
+            Bind::Small(number) => query.bind(number),
+            Bind::Attempt(number) => query.bind(number),
+            Bind::Bytes(bytes) => query.bind(bytes.map(<[u8]>::to_vec)),
+        })
 }

@@ -5,16 +5,22 @@
 
 use sqlx::error::DatabaseError;
 use sqlx::pool::PoolConnection;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Pool, Row, SqlSafeStr, Sqlite, Transaction};
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use sqlx::{Pool, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection, Transaction};
 
+use super::lease::{Bind, LeaseStatements, StepRow, Token};
 use super::{
     AtSavepoint, Backend, Completion, Gate, KeyColumns, Limits, Opened, ResponseColumns,
-    Statements, Store, Stored, StoredRow, Tables, millis,
+    Statements, Store, Stored, StoredRow, Tables, Times, millis,
 };
 use crate::error::StoreErrorKind;
 
-const MIGRATE: &str = include_str!("../../migrations/sqlite/0001_keys.sql");
+const MIGRATE: &str = concat!(
+    include_str!("../../migrations/sqlite/0001_keys.sql"),
+    "\n",
+    include_str!("../../migrations/sqlite/0002_steps.sql"),
+);
 
 /// Every column, so that a table of another shape is found at start.
 const CHECK: &str = "\
@@ -22,7 +28,8 @@ select tenant, scope, key, fingerprint, state, attempt, locked_until, status, he
 created_at, completed_at, expires_at from {keys} limit 0";
 
 const FIND: &str = "\
-select fingerprint, state, status, headers, body, expires_at, \
+select fingerprint, state, attempt, status, headers, body, created_at as created, \
+locked_until, expires_at, \
 cast(unixepoch('subsec') * 1000 as integer) as now \
 from {keys} where tenant = $1 and scope = $2 and key = $3";
 
@@ -39,11 +46,22 @@ created_at = excluded.created_at, completed_at = excluded.completed_at, \
 expires_at = excluded.expires_at \
 where {keys}.expires_at <= cast(unixepoch('subsec') * 1000 as integer)";
 
-/// Found by the index on `expires_at`. One writer at a time needs no order and skips no locks.
-const SWEEP: &str = "\
-delete from {keys} where rowid in (\
-select rowid from {keys} where expires_at <= cast(unixepoch('subsec') * 1000 as integer) \
-order by expires_at limit $1)";
+/// The keys that a sweep removes: found by the index on `expires_at`, up to an instant that is the
+/// same for both statements. A key that waits for an operator stays.
+macro_rules! expired {
+    () => {
+        "select rowid from {keys} where expires_at <= $1 and state <> 4 order by expires_at limit $2"
+    };
+}
+
+const SWEEP: &str = concat!("delete from {keys} where rowid in (", expired!(), ")");
+
+const SWEEP_STEPS: &str = concat!(
+    "delete from {steps} where (tenant, scope, key) in (\
+     select tenant, scope, key from {keys} where rowid in (",
+    expired!(),
+    "))"
+);
 
 impl Backend for Sqlite {}
 
@@ -54,9 +72,17 @@ impl Store for Sqlite {
         Statements {
             migrate: tables.put_into(MIGRATE),
             check: tables.put_into(CHECK),
+            open: tables.put_into(FIND),
             find: tables.put_into(FIND),
             store: tables.put_into(STORE),
-            sweep: tables.put_into(SWEEP),
+            sweep: [tables.put_into(SWEEP_STEPS), tables.put_into(SWEEP)].into(),
+            lease: LeaseStatements::new(|statement| {
+                let words = statement
+                    .replace("{now}", "cast(unixepoch('subsec') * 1000 as integer)")
+                    .replace("{ms}", "1")
+                    .replace("{created}", "created_at");
+                tables.put_into(&words)
+            }),
         }
     }
 
@@ -82,7 +108,7 @@ impl Store for Sqlite {
         key: &KeyColumns,
     ) -> Result<Option<StoredRow>, sqlx::Error> {
         // A replay must not queue behind a writer.
-        find(conn, statements, key).await
+        Self::find(conn, statements, key).await
     }
 
     async fn open(
@@ -92,7 +118,7 @@ impl Store for Sqlite {
         limits: Limits,
     ) -> Result<Opened<Self>, sqlx::Error> {
         let mut tx = Self::open_unclaimed(conn, limits).await?;
-        let found = find(&mut tx, statements, key).await?;
+        let found = Self::find(&mut tx, statements, key).await?;
         Ok(Opened {
             tx,
             gate: Gate::Ours,
@@ -132,7 +158,7 @@ impl Store for Sqlite {
             .bind(completion.key.scope)
             .bind(&completion.key.key)
             .bind(&completion.fingerprint.as_bytes()[..])
-            .bind(completion.state().to_column())
+            .bind(completion.columns.state().to_column())
             .bind(completion.columns.status)
             .bind(completion.columns.headers)
             .bind(completion.columns.body)
@@ -153,16 +179,72 @@ impl Store for Sqlite {
         tx.rollback().await
     }
 
+    async fn find(
+        conn: &mut SqliteConnection,
+        statements: &Statements,
+        key: &KeyColumns,
+    ) -> Result<Option<StoredRow>, sqlx::Error> {
+        let row = sqlx::query(statements.find.clone())
+            .bind(&key.tenant)
+            .bind(key.scope)
+            .bind(&key.key)
+            .fetch_optional(conn)
+            .await?;
+        row.as_ref().map(stored_row).transpose()
+    }
+
+    async fn execute(
+        conn: &mut SqliteConnection,
+        statement: &SqlStr,
+        binds: &[Bind<'_>],
+    ) -> Result<u64, sqlx::Error> {
+        Ok(bound(statement, binds).execute(conn).await?.rows_affected())
+    }
+
+    async fn fetch_token(
+        conn: &mut SqliteConnection,
+        statement: &SqlStr,
+        binds: &[Bind<'_>],
+    ) -> Result<Option<Token>, sqlx::Error> {
+        bound(statement, binds)
+            .fetch_optional(conn)
+            .await?
+            .as_ref()
+            .map(token)
+            .transpose()
+    }
+
+    async fn fetch_steps(
+        conn: &mut SqliteConnection,
+        statement: &SqlStr,
+        binds: &[Bind<'_>],
+    ) -> Result<Vec<StepRow>, sqlx::Error> {
+        let rows = bound(statement, binds).fetch_all(conn).await?;
+        let step = |row: &SqliteRow| {
+            Ok(StepRow {
+                name: row.try_get("name")?,
+                result: row.try_get("result")?,
+            })
+        };
+        rows.iter().map(step).collect()
+    }
+
     async fn sweep(
         pool: &Pool<Self>,
         statements: &Statements,
         batch: u32,
     ) -> Result<u64, sqlx::Error> {
-        let swept = sqlx::query(statements.sweep.clone())
-            .bind(i64::from(batch))
-            .execute(pool)
+        let mut tx = pool.begin_with("begin immediate").await?;
+        let now: i64 = sqlx::query_scalar("select cast(unixepoch('subsec') * 1000 as integer)")
+            .fetch_one(&mut *tx)
             .await?;
-        Ok(swept.rows_affected())
+        let expired = [Bind::Int(now), Bind::Int(i64::from(batch))];
+        let mut swept = 0;
+        for statement in &statements.sweep {
+            swept = Self::execute(&mut tx, statement, &expired).await?;
+        }
+        tx.commit().await?;
+        Ok(swept)
     }
 
     fn classify(error: &(dyn DatabaseError + 'static)) -> StoreErrorKind {
@@ -196,31 +278,42 @@ async fn savepoint(
     }
 }
 
-async fn find(
-    conn: &mut sqlx::SqliteConnection,
-    statements: &Statements,
-    key: &KeyColumns,
-) -> Result<Option<StoredRow>, sqlx::Error> {
-    let row = sqlx::query(statements.find.clone())
-        .bind(&key.tenant)
-        .bind(key.scope)
-        .bind(&key.key)
-        .fetch_optional(conn)
-        .await?;
-    row.as_ref().map(stored_row).transpose()
-}
-
 fn stored_row(row: &SqliteRow) -> Result<StoredRow, sqlx::Error> {
     let columns = ResponseColumns {
         status: row.try_get("status")?,
         headers: row.try_get("headers")?,
         body: row.try_get("body")?,
     };
+    let times = Times {
+        locked_until: row.try_get("locked_until")?,
+        expires_at: row.try_get("expires_at")?,
+        now: row.try_get("now")?,
+    };
+    let fingerprint = row.try_get("fingerprint")?;
     StoredRow::from_columns(
-        row.try_get("fingerprint")?,
+        fingerprint,
         row.try_get("state")?,
-        row.try_get("expires_at")?,
-        row.try_get("now")?,
+        token(row)?,
+        times,
         columns,
     )
+}
+
+fn token(row: &SqliteRow) -> Result<Token, sqlx::Error> {
+    Ok(Token {
+        attempt: row.try_get("attempt")?,
+        created: row.try_get("created")?,
+    })
+}
+
+fn bound(statement: &SqlStr, binds: &[Bind<'_>]) -> Query<'static, Sqlite, SqliteArguments> {
+    binds
+        .iter()
+        .fold(sqlx::query(statement.clone()), |query, bind| match *bind {
+            Bind::Text(text) => query.bind(text.to_owned()),
+            Bind::Int(number) => query.bind(number),
+            Bind::Small(number) => query.bind(number),
+            Bind::Attempt(number) => query.bind(number),
+            Bind::Bytes(bytes) => query.bind(bytes.map(<[u8]>::to_vec)),
+        })
 }
