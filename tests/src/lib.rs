@@ -1,1 +1,3 @@
 //! Fixtures of the suites under `tests/`.
+
+pub mod ui;

@@ -1,0 +1,171 @@
+//! Whether the option expressions name arguments that exist.
+//!
+//! Only what is certain is reported: a lower-case word at the root of an
+//! expression can only be an argument. Paths, calls, macros, blocks, and
+//! closures are left to rustc.
+
+use syn::{Expr, ExprPath, Ident};
+
+use crate::diag::{Mistakes, list, nearest};
+use crate::handler::Handler;
+use crate::names::{self, Name};
+use crate::options::Options;
+use crate::patterns::bindings;
+use crate::role::{Role, last_name};
+use crate::values::{Key, Tenant, Ttl, is_variable};
+
+/// The names that an expression can use, and those that it cannot yet use.
+struct Arguments {
+    usable: Vec<String>,
+    lent: Vec<String>,
+    /// Type names with the argument of that type: `Account`, `account`.
+    types: Vec<(String, String)>,
+}
+
+pub(crate) fn check(handler: &Handler, options: &Options, mistakes: &Mistakes) {
+    let Some(arguments) = Arguments::of(handler) else {
+        return;
+    };
+    for (name, value) in expressions(options) {
+        let mut words = Vec::new();
+        collect_words(value, &mut words);
+        for word in words {
+            check_word(word, name, handler, &arguments, mistakes);
+        }
+    }
+    if let Some(Tenant::Shared(word)) = &options.tenant
+        && arguments.usable.iter().any(|argument| argument == "shared")
+    {
+        let what = "`shared` means all callers, and is also an argument";
+        mistakes.add(word, what, "rename the argument");
+    }
+}
+
+impl Arguments {
+    /// `None` when a macro hides what a pattern binds.
+    fn of(handler: &Handler) -> Option<Self> {
+        let mut arguments = Self {
+            usable: Vec::new(),
+            lent: Vec::new(),
+            types: Vec::new(),
+        };
+        for param in &handler.params {
+            let names = bindings(param.pat())?;
+            let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+            if let (Some((ty, _)), [name]) = (last_name(param.ty()), &names[..]) {
+                arguments.types.push((ty, name.clone()));
+            }
+            if let Role::Extractor = param.role {
+                arguments.usable.extend(names);
+            } else {
+                arguments.lent.extend(names);
+            }
+        }
+        Some(arguments)
+    }
+}
+
+/// The options that are computed for each request.
+pub(crate) fn expressions(options: &Options) -> Vec<(Name, &Expr)> {
+    let mut expressions = Vec::new();
+    if let Some(Tenant::Computed(value)) = &options.tenant {
+        expressions.push((names::TENANT, value));
+    }
+    if let Some(Key::Computed(value)) = &options.key {
+        expressions.push((names::KEY, value));
+    }
+    if let Some(Ttl::Computed(value)) = &options.ttl {
+        expressions.push((names::TTL, value));
+    }
+    let whole = [
+        (names::FINGERPRINT, &options.fingerprint),
+        (names::STORE, &options.store),
+    ];
+    for (name, value) in whole {
+        expressions.extend(value.as_ref().map(|value| (name, value)));
+    }
+    expressions
+}
+
+/// Collects the paths of one word that stand where a value is read.
+fn collect_words<'a>(value: &'a Expr, words: &mut Vec<&'a ExprPath>) {
+    let mut all = |values: &mut dyn Iterator<Item = &'a Expr>| {
+        for value in values {
+            collect_words(value, words);
+        }
+    };
+    match value {
+        Expr::Path(path) if path.path.get_ident().is_some() => words.push(path),
+        Expr::Field(field) => collect_words(&field.base, words),
+        Expr::MethodCall(call) => {
+            collect_words(&call.receiver, words);
+            for argument in &call.args {
+                collect_words(argument, words);
+            }
+        }
+        Expr::Call(call) => all(&mut call.args.iter()),
+        Expr::Reference(reference) => collect_words(&reference.expr, words),
+        Expr::Unary(unary) => collect_words(&unary.expr, words),
+        Expr::Paren(paren) => collect_words(&paren.expr, words),
+        Expr::Group(group) => collect_words(&group.expr, words),
+        Expr::Cast(cast) => collect_words(&cast.expr, words),
+        Expr::Index(index) => all(&mut [&*index.expr, &*index.index].into_iter()),
+        Expr::Binary(binary) => all(&mut [&*binary.left, &*binary.right].into_iter()),
+        Expr::Tuple(tuple) => all(&mut tuple.elems.iter()),
+        Expr::Array(array) => all(&mut array.elems.iter()),
+        _ => {}
+    }
+}
+
+fn check_word(
+    path: &ExprPath,
+    name: Name,
+    handler: &Handler,
+    arguments: &Arguments,
+    mistakes: &Mistakes,
+) {
+    let Some(word) = path.path.get_ident().map(Ident::to_string) else {
+        return;
+    };
+    let of_type = arguments.types.iter().find(|(ty, _)| *ty == word);
+    let usable = &arguments.usable;
+    if let Some((_, argument)) = of_type {
+        let what = format!("`{word}` is a type; `{name}` takes a value");
+        let help = format!("use the argument: `{argument}`, or a field of it");
+        return mistakes.add(path, what, help);
+    }
+    // A `self` that the signature has is reported there.
+    let is_self = word == "self" && handler.receiver().is_some();
+    if is_self || !is_variable(path) || usable.contains(&word) {
+        return;
+    }
+    let what = if arguments.lent.contains(&word) {
+        format!("`{word}` cannot be used in `{name}`; the key is claimed before `{word}` exists")
+    } else {
+        format!("`{word}` is no argument of `{}`", handler.name())
+    };
+    let help = match nearest(&word, usable.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if usable.is_empty() => {
+            format!(
+                "add an extractor that provides it, such as `{word}: {}`",
+                camel_case(&word)
+            )
+        }
+        None if usable.len() == 1 => format!("the argument is {}", list(usable, "and")),
+        None => format!("the arguments are {}", list(usable, "and")),
+    };
+    mistakes.add(path, what, help);
+}
+
+/// The type that an argument called `word` probably has.
+fn camel_case(word: &str) -> String {
+    let words = word.trim_start_matches("r#").split('_');
+    words
+        .map(|word| {
+            let mut chars = word.chars();
+            let first = chars.next().map(|c| c.to_ascii_uppercase());
+            first.into_iter().chain(chars).collect::<String>()
+        })
+        .collect()
+}

@@ -1,0 +1,128 @@
+//! What the extractors and the response must look like, as far as their names
+//! tell. axum's own types are recognised by their last name, as axum's
+//! `#[debug_handler]` does; other types are left to rustc.
+
+use syn::{GenericArgument, PathArguments, ReturnType, Type};
+
+use crate::diag::{Mistakes, code};
+use crate::handler::{Handler, Param};
+use crate::role::{last_name, ungrouped};
+
+/// axum implements `Handler` for functions of up to 16 arguments.
+pub(crate) const MAX_EXTRACTORS: usize = 16;
+
+pub(crate) fn check(handler: &Handler, mistakes: &Mistakes) {
+    check_count(handler, mistakes);
+    check_body_is_last(handler, mistakes);
+    check_upgrade(handler, mistakes);
+    check_stream(handler, mistakes);
+}
+
+/// The transaction, the lease, and the claim do not count.
+fn check_count(handler: &Handler, mistakes: &Mistakes) {
+    if let Some(param) = handler.extractors().nth(MAX_EXTRACTORS) {
+        let what = format!("more than {MAX_EXTRACTORS} extractors; axum takes no more");
+        let help = "put two of them into a tuple: `(a, b): (ExtractorA, ExtractorB)`";
+        mistakes.add(&param.typed, what, help);
+    }
+}
+
+/// A request has one body, and an extractor that reads it leaves nothing for
+/// those behind it.
+fn check_body_is_last(handler: &Handler, mistakes: &Mistakes) {
+    let last = handler.extractors().last().map(|param| param.index);
+    let readers: Vec<_> = handler
+        .extractors()
+        .filter(|param| reads_body(param.ty()))
+        .collect();
+    if let [first, second, ..] = readers[..] {
+        let (first, second) = (code(first.ty()), code(second.ty()));
+        let what = format!("`{first}` and `{second}` both read the body; there is one");
+        let help = format!("keep one of the two; `{first}` can also be a part of the other's type");
+        return mistakes.add(readers[1].ty(), what, help);
+    }
+    if let Some(&param) = readers.first()
+        && Some(param.index) != last
+    {
+        let (pat, ty) = (code(param.pat()), code(param.ty()));
+        let what = format!("`{ty}` reads the body, so it must be the last extractor");
+        mistakes.add(param.ty(), what, format!("move `{pat}: {ty}` to the end"));
+    }
+}
+
+pub(crate) fn reads_body(ty: &Type) -> bool {
+    let Some((name, path)) = last_name(ty) else {
+        return false;
+    };
+    let arguments: Vec<_> = match path.segments.last().map(|segment| &segment.arguments) {
+        Some(PathArguments::AngleBracketed(list)) => list.args.iter().collect(),
+        _ => Vec::new(),
+    };
+    match (&*name, &arguments[..]) {
+        ("Json" | "Form", [_]) | ("Bytes" | "String" | "Multipart" | "RawForm" | "Body", []) => {
+            true
+        }
+        ("Request", [] | [_]) => true,
+        ("Option", [GenericArgument::Type(ty)]) | ("Result", [GenericArgument::Type(ty), ..]) => {
+            reads_body(ty)
+        }
+        _ => false,
+    }
+}
+
+/// After an upgrade there is no response to keep.
+fn check_upgrade(handler: &Handler, mistakes: &Mistakes) {
+    for param in handler.extractors() {
+        if matches!(last_name(param.ty()), Some((name, _)) if name == "WebSocketUpgrade") {
+            let what = "a connection that is upgraded has no response that could be replayed";
+            let help = "use a handler without `#[idempotent]` for the upgrade";
+            mistakes.add(param.ty(), what, help);
+        }
+    }
+}
+
+/// A stream of events has no end, so it cannot be stored.
+fn check_stream(handler: &Handler, mistakes: &Mistakes) {
+    if let ReturnType::Type(_, ty) = &handler.sig.output
+        && let Some(sse) = find_sse(ty)
+    {
+        let what = format!(
+            "`{}` streams; a retry could not get the same answer",
+            code(sse)
+        );
+        let help =
+            "answer with the id of a resource, and stream from a handler without `#[idempotent]`";
+        mistakes.add(sse, what, help);
+    }
+}
+
+fn find_sse(ty: &Type) -> Option<&Type> {
+    match ungrouped(ty) {
+        Type::Tuple(tuple) => tuple.elems.iter().find_map(find_sse),
+        Type::Path(path) => {
+            let last = path.path.segments.last()?;
+            if last.ident == "Sse" {
+                return Some(ty);
+            }
+            let PathArguments::AngleBracketed(list) = &last.arguments else {
+                return None;
+            };
+            list.args.iter().find_map(|argument| match argument {
+                GenericArgument::Type(ty) => find_sse(ty),
+                _ => None,
+            })
+        }
+        _ => None,
+    }
+}
+
+/// The extractors in an order that axum accepts, for the repaired function.
+pub(crate) fn acceptable(handler: &Handler) -> Vec<&Param> {
+    let (readers, mut parts): (Vec<_>, Vec<_>) = handler
+        .extractors()
+        .partition(|param| reads_body(param.ty()));
+    let reader = readers.last().copied();
+    parts.truncate(MAX_EXTRACTORS - usize::from(reader.is_some()));
+    parts.extend(reader);
+    parts
+}

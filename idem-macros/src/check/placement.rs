@@ -1,0 +1,88 @@
+//! Where the attribute may stand.
+
+use crate::attributes::last_is;
+use crate::diag::Mistakes;
+use crate::handler::Handler;
+
+/// Whether the other rules make sense here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Placed,
+    Misplaced,
+}
+
+impl Verdict {
+    pub(crate) fn is_misplaced(self) -> bool {
+        self == Self::Misplaced
+    }
+}
+
+pub(crate) fn check(handler: &Handler, mistakes: &Mistakes) -> Verdict {
+    check_twice(handler, mistakes);
+    check_route_description(handler, mistakes);
+    match check_body(handler, mistakes) {
+        Verdict::Placed => check_main(handler, mistakes),
+        Verdict::Misplaced => Verdict::Misplaced,
+    }
+}
+
+/// One handler has one key. The second attribute would claim inside the first.
+fn check_twice(handler: &Handler, mistakes: &Mistakes) {
+    for attr in &handler.attrs {
+        if last_is(attr.path(), "idempotent") {
+            let what = format!("`{}` is idempotent already", handler.name());
+            mistakes.add(attr, what, "remove this attribute");
+        }
+    }
+}
+
+/// `#[utoipa::path]` describes the parameters that it sees and adds an item
+/// beside the function: it must see the user's function, as an item.
+fn check_route_description(handler: &Handler, mistakes: &Mistakes) {
+    for attr in &handler.attrs {
+        let path = attr.path();
+        if path.segments.len() == 2 && path.segments[0].ident == "utoipa" && last_is(path, "path") {
+            let what = "`#[utoipa::path]` cannot describe what `#[idempotent]` has expanded";
+            mistakes.add(
+                attr,
+                what,
+                "move `#[utoipa::path(…)]` above `#[idempotent(…)]`",
+            );
+        }
+    }
+}
+
+/// A trait method without a body has nothing to run.
+fn check_body(handler: &Handler, mistakes: &Mistakes) -> Verdict {
+    if handler.has_body() {
+        return Verdict::Placed;
+    }
+    let name = handler.name();
+    let what = format!("`{name}` has no body; a trait method cannot be a handler");
+    mistakes.add(
+        name,
+        what,
+        format!("write a function outside the trait: `async fn {name}(…) {{ … }}`"),
+    );
+    Verdict::Misplaced
+}
+
+/// The program's entry point takes no request. A handler may be called `main`
+/// in a module of its own.
+fn check_main(handler: &Handler, mistakes: &Mistakes) -> Verdict {
+    let name = handler.name();
+    let entry = handler
+        .attrs
+        .iter()
+        .any(|attr| last_is(attr.path(), "main"));
+    if name != "main" || !(entry || handler.sig.inputs.is_empty()) {
+        return Verdict::Placed;
+    }
+    let what = "`main` starts the program; `#[idempotent]` is for the handlers of requests";
+    mistakes.add(
+        name,
+        what,
+        "move the attribute to a handler such as `async fn create_payment(…)`",
+    );
+    Verdict::Misplaced
+}

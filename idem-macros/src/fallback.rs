@@ -1,0 +1,60 @@
+//! What stands in for the handler after a mistake.
+//!
+//! The route still finds a function that axum accepts, so it does not report
+//! the mistake a second time; the user's function is nested inside, so its
+//! body is still checked and completed by the editor.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{FnArg, ReturnType, parse_quote};
+
+use crate::attributes::{last_is, place};
+use crate::check::acceptable;
+use crate::expand::{outer_signature, repaired_signature};
+use crate::handler::Handler;
+
+/// Writes a handler that takes the extractors and does nothing.
+pub(crate) fn expand(handler: &Handler) -> TokenStream {
+    let mut attrs = handler.attrs.clone();
+    // Each would report again, or act on a function that is not the user's.
+    attrs.retain(|attr| !last_is(attr.path(), "idempotent") && !last_is(attr.path(), "path"));
+    if handler.receiver().is_some() || !handler.has_body() {
+        return verbatim(handler, &attrs);
+    }
+    let attrs = place(&attrs);
+    let (outer_attrs, vis) = (&attrs.outer, &handler.vis);
+    let extractors = acceptable(handler);
+    let inputs: Vec<FnArg> = extractors
+        .into_iter()
+        .map(|param| {
+            let ty = param.ty();
+            parse_quote!(_: #ty)
+        })
+        .collect();
+    let signature = outer_signature(handler, inputs, ReturnType::Default);
+    let inner = match handler.outer_self() {
+        Some(_) => None,
+        None => Some(inner_function(handler, &attrs.inner)),
+    };
+    quote! {
+        #(#outer_attrs)*
+        #vis #signature {
+            #inner
+        }
+    }
+}
+
+fn inner_function(handler: &Handler, attrs: &[syn::Attribute]) -> TokenStream {
+    let (sig, body) = (repaired_signature(handler), &handler.body);
+    quote! {
+        #(#attrs)*
+        #[allow(dead_code)]
+        #sig #body
+    }
+}
+
+/// A method cannot be nested; it stays what it was.
+fn verbatim(handler: &Handler, attrs: &[syn::Attribute]) -> TokenStream {
+    let (vis, sig, body) = (&handler.vis, &handler.sig, &handler.body);
+    quote!(#(#attrs)* #vis #sig #body)
+}

@@ -1,0 +1,195 @@
+//! What a parameter is for, read from its type.
+//!
+//! An axum extractor is always an owned value, so a reference is free to mean
+//! something else. Types are recognised by their last name: an attribute sees
+//! tokens, not types.
+
+use syn::{
+    GenericArgument, Lifetime, Path, PathArguments, PathSegment, Type, TypePath, TypeReference,
+};
+
+/// What a parameter is for.
+pub(crate) enum Role {
+    Extractor,
+    /// `&mut PgConnection` and the like: atomic mode.
+    Transaction(Database),
+    /// `&Lease<DB>`: leased mode. The type is `DB`.
+    Lease(Type),
+    /// `&Claim`.
+    Claim,
+    /// Reported by the signature's rules.
+    Misused(Misuse),
+}
+
+/// A parameter that cannot be filled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Misuse {
+    /// A transaction by value, or by `&`.
+    NotMutable,
+    /// A lease or a claim by value, or by `&mut`.
+    NotShared,
+    /// A pool, which hands out connections outside the transaction.
+    Pool,
+    /// `&Lease` without its database.
+    LeaseOfWhat,
+    Text,
+    Reference,
+    /// A mutable reference: likely an alias of a connection.
+    MutableReference,
+}
+
+impl Misuse {
+    /// Whether the parameter was meant to choose the mode, so that a missing
+    /// mode is not reported as well.
+    pub(crate) fn is_mode(self) -> bool {
+        match self {
+            Self::NotMutable | Self::NotShared | Self::Pool | Self::LeaseOfWhat => true,
+            Self::MutableReference => true,
+            Self::Text | Self::Reference => false,
+        }
+    }
+}
+
+/// The database of a transaction or lease, as far as its name tells.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Database {
+    Postgres,
+    Sqlite,
+    MySql,
+    /// An alias or a parameter, which rustc will judge.
+    Unknown,
+}
+
+impl Role {
+    pub(crate) fn of(ty: &Type) -> Self {
+        match ungrouped(ty) {
+            Type::Reference(reference) => Self::of_reference(reference),
+            Type::Path(path) => match kind(path) {
+                Kind::Transaction(_) => Self::Misused(Misuse::NotMutable),
+                Kind::Lease(_) | Kind::Claim => Self::Misused(Misuse::NotShared),
+                Kind::Pool => Self::Misused(Misuse::Pool),
+                Kind::Text | Kind::Other => Self::Extractor,
+            },
+            _ => Self::Extractor,
+        }
+    }
+
+    fn of_reference(reference: &TypeReference) -> Self {
+        let mutable = reference.mutability.is_some();
+        let kind = match ungrouped(&reference.elem) {
+            Type::Path(path) => kind(path),
+            _ => Kind::Other,
+        };
+        match (kind, mutable) {
+            (Kind::Transaction(database), true) => Self::Transaction(database),
+            (Kind::Lease(Some(database)), false) => Self::Lease(database),
+            (Kind::Claim, false) => Self::Claim,
+            (Kind::Transaction(_), false) => Self::Misused(Misuse::NotMutable),
+            (Kind::Lease(None), false) => Self::Misused(Misuse::LeaseOfWhat),
+            (Kind::Lease(_) | Kind::Claim, true) => Self::Misused(Misuse::NotShared),
+            (Kind::Pool, _) => Self::Misused(Misuse::Pool),
+            (Kind::Text, _) => Self::Misused(Misuse::Text),
+            (Kind::Other, true) => Self::Misused(Misuse::MutableReference),
+            (Kind::Other, false) => Self::Misused(Misuse::Reference),
+        }
+    }
+}
+
+enum Kind {
+    Transaction(Database),
+    Lease(Option<Type>),
+    Claim,
+    Pool,
+    Text,
+    Other,
+}
+
+fn kind(path: &TypePath) -> Kind {
+    let Some(last) = path.path.segments.last() else {
+        return Kind::Other;
+    };
+    let parameter = last_type_argument(last);
+    match &*last.ident.to_string() {
+        "PgConnection" => Kind::Transaction(Database::Postgres),
+        "SqliteConnection" => Kind::Transaction(Database::Sqlite),
+        "MySqlConnection" => Kind::Transaction(Database::MySql),
+        "Transaction" => Kind::Transaction(parameter.map_or(Database::Unknown, database)),
+        "Lease" => Kind::Lease(parameter.cloned()),
+        "Claim" => Kind::Claim,
+        "Pool" | "PgPool" | "SqlitePool" | "MySqlPool" | "PoolConnection" => Kind::Pool,
+        "str" => Kind::Text,
+        _ => Kind::Other,
+    }
+}
+
+/// The database that a marker type such as `sqlx::Postgres` names.
+pub(crate) fn database(ty: &Type) -> Database {
+    let name = match ungrouped(ty) {
+        Type::Path(path) => path.path.segments.last(),
+        _ => None,
+    };
+    match name.map(|segment| segment.ident.to_string()).as_deref() {
+        Some("Postgres") => Database::Postgres,
+        Some("Sqlite") => Database::Sqlite,
+        Some("MySql") => Database::MySql,
+        _ => Database::Unknown,
+    }
+}
+
+fn last_type_argument(segment: &PathSegment) -> Option<&Type> {
+    let PathArguments::AngleBracketed(arguments) = &segment.arguments else {
+        return None;
+    };
+    arguments
+        .args
+        .iter()
+        .rev()
+        .find_map(|argument| match argument {
+            GenericArgument::Type(ty) => Some(ty),
+            _ => None,
+        })
+}
+
+/// The connection type with every lifetime `'static`, so that it can be named
+/// outside the function: `Transaction<'_, DB>` becomes `Transaction<'static, DB>`.
+pub(crate) fn connection(ty: &Type) -> Type {
+    let Type::Reference(reference) = ungrouped(ty) else {
+        return ty.clone();
+    };
+    let mut connection = ungrouped(&reference.elem).clone();
+    let segment = match &mut connection {
+        Type::Path(path) => path.path.segments.last_mut(),
+        _ => None,
+    };
+    let arguments = segment.and_then(|segment| match &mut segment.arguments {
+        PathArguments::AngleBracketed(arguments) => Some(arguments),
+        _ => None,
+    });
+    for argument in arguments.into_iter().flat_map(|list| list.args.iter_mut()) {
+        if let GenericArgument::Lifetime(lifetime) = argument {
+            *lifetime = Lifetime::new("'static", lifetime.span());
+        }
+    }
+    connection
+}
+
+/// Removes the invisible group that `macro_rules!` puts around `$t:ty`, and
+/// parentheses.
+pub(crate) fn ungrouped(ty: &Type) -> &Type {
+    match ty {
+        Type::Group(group) => ungrouped(&group.elem),
+        Type::Paren(paren) => ungrouped(&paren.elem),
+        other => other,
+    }
+}
+
+/// The last name of a type's path, and the path.
+pub(crate) fn last_name(ty: &Type) -> Option<(String, &Path)> {
+    match ungrouped(ty) {
+        Type::Path(path) => {
+            let last = path.path.segments.last()?;
+            Some((last.ident.to_string(), &path.path))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,308 @@
+//! Durations and sizes, written with their unit.
+
+use std::time::Duration;
+
+use syn::{Expr, ExprLit, Lit, LitStr, UnOp};
+
+use crate::diag::Mistakes;
+use crate::names::Name;
+
+/// The `ttl` of a handler that does not say.
+pub(crate) const DEFAULT_TTL: Duration = DAY;
+
+/// The shortest and the longest value of an option.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    min: Duration,
+    max: Duration,
+    /// Completes "`ttl` is zero; …".
+    why: &'static str,
+}
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+pub(crate) const TTL: Limits = Limits {
+    min: Duration::from_secs(1),
+    max: Duration::from_secs(400 * 24 * 60 * 60),
+    why: "a response must be kept for at least 1 second to be replayed",
+};
+
+pub(crate) const WAIT: Limits = Limits {
+    min: Duration::ZERO,
+    max: DAY,
+    why: "a duplicate may also not wait at all",
+};
+
+// Postgres counts its time-outs in 32-bit milliseconds.
+pub(crate) const TIMEOUT: Limits = Limits {
+    min: Duration::from_millis(1),
+    max: DAY,
+    why: "the handler would never finish in time",
+};
+
+pub(crate) const LEASE: Limits = Limits {
+    min: Duration::from_secs(1),
+    max: DAY,
+    why: "a claim must be held for at least 1 second to be renewed in time",
+};
+
+/// Reads a duration such as `"1h 30m"`.
+pub(crate) fn duration(
+    value: &Expr,
+    name: Name,
+    limits: Limits,
+    mistakes: &Mistakes,
+) -> Option<Duration> {
+    let example = format!("write `{}`", name.example);
+    let Some(text) = string(value) else {
+        let (what, help) = match number(value) {
+            Some((_, _, true)) => (format!("`{name}` is negative"), example),
+            Some((digits, "", _)) => (
+                format!("`{name}` has no unit; it takes a duration such as `\"24h\"`"),
+                format!("write `{name} = \"{digits}s\"` for seconds"),
+            ),
+            Some((digits, unit, _)) => (
+                format!("`{name}` takes a string"),
+                format!("quote it: `{name} = \"{digits}{unit}\"`"),
+            ),
+            None => (
+                format!("`{name}` takes a duration such as `\"24h\"`"),
+                example,
+            ),
+        };
+        mistakes.add(value, what, help);
+        return None;
+    };
+    match parse_duration(&text.value(), name, limits) {
+        Ok(duration) => Some(duration),
+        Err((what, help)) => {
+            mistakes.add(text, what, help.unwrap_or(example));
+            None
+        }
+    }
+}
+
+/// The help is absent where the option's example says enough.
+fn parse_duration(
+    text: &str,
+    name: Name,
+    limits: Limits,
+) -> Result<Duration, (String, Option<String>)> {
+    use humantime::DurationError as Error;
+
+    let too_long = || {
+        let max = humantime::format_duration(limits.max);
+        let why = format!(
+            "`{name}` is too long; it may be at most {}",
+            spelt(limits.max)
+        );
+        (
+            why,
+            Some(format!(
+                "write at most `{name} = \"{}\"`",
+                max.to_string().replace(' ', "")
+            )),
+        )
+    };
+    let text = text.trim();
+    if text.starts_with('-') {
+        return Err((format!("`{name}` is negative"), None));
+    }
+    let duration = humantime::parse_duration(text).map_err(|error| match error {
+        Error::Empty => (format!("`{name}` is empty"), None),
+        Error::UnknownUnit { unit, value, .. } if unit.is_empty() => (
+            format!("`{name}` has no unit"),
+            Some(format!("write `{name} = \"{value}s\"` for seconds")),
+        ),
+        Error::UnknownUnit { unit, value, .. } => {
+            let lower = unit.to_lowercase();
+            let known = humantime::parse_duration(&format!("{value}{lower}")).is_ok();
+            let help = known.then(|| format!("write `{name} = \"{value}{lower}\"`"));
+            let what = format!(
+                "unknown unit `{unit}` in `{name}`; the units are `ms`, `s`, `m`, `h`, `d`, and `w`"
+            );
+            (what, help)
+        }
+        Error::NumberOverflow => too_long(),
+        _ => (
+            format!("`{name}` is no duration; it takes numbers with units"),
+            None,
+        ),
+    })?;
+    if duration > limits.max {
+        Err(too_long())
+    } else if duration < limits.min {
+        let what = if duration.is_zero() {
+            "zero"
+        } else {
+            "too short"
+        };
+        Err((format!("`{name}` is {what}; {}", limits.why), None))
+    } else {
+        Ok(duration)
+    }
+}
+
+fn spelt(duration: Duration) -> String {
+    match duration.as_secs() / DAY.as_secs() {
+        1 => "1 day".to_owned(),
+        days => format!("{days} days"),
+    }
+}
+
+const SIZES: [(&str, u64); 7] = [
+    ("B", 1),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+];
+
+/// What a row can hold on every backend.
+const MAX_SIZE: u64 = 512 << 20;
+
+/// Reads a size such as `"1MiB"`.
+pub(crate) fn size(value: &Expr, name: Name, mistakes: &Mistakes) -> Option<usize> {
+    let mut help = format!("write `{}`", name.example);
+    let Some(text) = string(value) else {
+        let what = match number(value) {
+            Some((_, _, true)) => format!("`{name}` is negative"),
+            Some((digits, "", _)) => {
+                help = format!("write `{name} = \"{digits}B\"` for bytes");
+                format!("`{name}` has no unit; it takes a size such as `\"1MiB\"`")
+            }
+            Some((digits, unit, _)) => {
+                help = format!("quote it: `{name} = \"{digits}{unit}\"`");
+                format!("`{name}` takes a string")
+            }
+            None => format!("`{name}` takes a size such as `\"1MiB\"`"),
+        };
+        mistakes.add(value, what, help);
+        return None;
+    };
+    let written = text.value();
+    let written = written.trim();
+    let digits_end = written
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(written.len());
+    let (digits, unit) = written.split_at(digits_end);
+    let unit = unit.trim();
+    let known = |(sign, _): &&(&str, u64)| sign.eq_ignore_ascii_case(unit);
+    let what = match (digits.parse::<u64>(), SIZES.iter().find(known)) {
+        _ if digits.is_empty() => {
+            format!("`{name}` is no size; it takes a whole number with a unit")
+        }
+        (Ok(number), _) if unit.is_empty() => {
+            help = format!("write `{name} = \"{number}B\"` for bytes");
+            format!("`{name}` has no unit")
+        }
+        (Ok(_), None) => format!(
+            "unknown unit `{unit}` in `{name}`; the units are `B`, `KiB`, `MiB`, `GiB`, `kB`, `MB`, and `GB`"
+        ),
+        (Ok(0), _) => format!("`{name}` is zero; no response would be stored"),
+        (Ok(number), Some((_, factor))) => match number.checked_mul(*factor) {
+            Some(bytes) if bytes <= MAX_SIZE => return usize::try_from(bytes).ok(),
+            _ => format!("`{name}` is too large; it may be at most 512 MiB"),
+        },
+        (Err(_), _) => format!("`{name}` is too large; it may be at most 512 MiB"),
+    };
+    mistakes.add(text, what, help);
+    None
+}
+
+fn string(value: &Expr) -> Option<&LitStr> {
+    match value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(text),
+            ..
+        }) => Some(text),
+        _ => None,
+    }
+}
+
+/// Splits an unquoted number into digits, suffix, and sign: `24h`, `-5`, `1.5d`.
+fn number(value: &Expr) -> Option<(&str, &str, bool)> {
+    match value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Int(number),
+            ..
+        }) => Some((number.base10_digits(), number.suffix(), false)),
+        Expr::Lit(ExprLit {
+            lit: Lit::Float(number),
+            ..
+        }) => Some((number.base10_digits(), number.suffix(), false)),
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => {
+            number(&unary.expr).map(|(digits, unit, _)| (digits, unit, true))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names;
+
+    fn ttl(text: &str) -> Result<Duration, String> {
+        parse_duration(text, names::TTL, TTL).map_err(|(what, _)| what)
+    }
+
+    #[test]
+    fn durations_have_units_and_limits() {
+        assert_eq!(ttl("1h 30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(ttl("400d"), Ok(TTL.max));
+        assert_eq!(ttl("1s"), Ok(TTL.min));
+        for (text, what) in [
+            ("", "`ttl` is empty"),
+            ("24", "`ttl` has no unit"),
+            ("-1h", "`ttl` is negative"),
+            ("401d", "`ttl` is too long; it may be at most 400 days"),
+            (
+                "999999999999999999999999d",
+                "`ttl` is too long; it may be at most 400 days",
+            ),
+            ("soon", "`ttl` is no duration; it takes numbers with units"),
+        ] {
+            assert_eq!(ttl(text), Err(what.to_owned()), "{text}");
+        }
+        assert!(ttl("0s").is_err_and(|what| what.starts_with("`ttl` is zero")));
+        assert!(ttl("5ms").is_err_and(|what| what.starts_with("`ttl` is too short")));
+        assert!(ttl("1fortnight").is_err_and(|what| what.starts_with("unknown unit")));
+    }
+
+    #[test]
+    fn sizes_have_units_and_limits() {
+        let read = |text: &str| {
+            let mistakes = Mistakes::new();
+            let value = syn::parse_str(&format!("{text:?}")).expect("a literal");
+            let size = size(&value, names::MAX_RESPONSE, &mistakes);
+            let messages = mistakes.messages();
+            assert_eq!(size.is_none(), messages.len() == 1, "{text}");
+            size
+        };
+        assert_eq!(read("1MiB"), Some(1 << 20));
+        assert_eq!(read("64 kib"), Some(64 << 10));
+        assert_eq!(read("10MB"), Some(10_000_000));
+        for text in [
+            "",
+            "MiB",
+            "1",
+            "0B",
+            "1.5MiB",
+            "1Mib/s",
+            "1GiB",
+            "99999999999999999999B",
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn code_of_a_value_keeps_its_spelling() {
+        let value: Expr = syn::parse_str("24h").expect("a literal");
+        assert_eq!(crate::diag::code(&value), "24h");
+        assert_eq!(number(&value), Some(("24", "h", false)));
+    }
+}

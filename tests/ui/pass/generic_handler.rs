@@ -1,0 +1,43 @@
+#![deny(warnings)]
+
+use idem_tests::ui::*;
+
+trait Repository: Clone + Send + Sync + 'static {
+    const NAME: &'static str;
+
+    fn save(&self, tx: &mut PgConnection) -> impl Future<Output = Result<i64, ApiError>> + Send;
+}
+
+#[derive(Clone)]
+struct Payments;
+
+impl Repository for Payments {
+    const NAME: &'static str = "payments";
+
+    async fn save(&self, _: &mut PgConnection) -> Result<i64, ApiError> {
+        Ok(1)
+    }
+}
+
+impl FromRef<App> for Payments {
+    fn from_ref(_: &App) -> Self {
+        Self
+    }
+}
+
+#[idempotent(scope = "payments.create", tenant = account.id)]
+async fn create<R, const LIMIT: usize>(
+    State(repository): State<R>,
+    account: Account,
+    tx: &mut PgConnection,
+) -> Result<String, ApiError>
+where
+    R: Repository,
+{
+    let id = repository.save(tx).await?;
+    Ok(format!("{} {id} {LIMIT}", R::NAME))
+}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(create::<Payments, 5>));
+}

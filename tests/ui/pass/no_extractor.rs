@@ -1,0 +1,12 @@
+#![deny(warnings)]
+
+use idem_tests::ui::*;
+
+#[idempotent(scope = "jobs.run", tenant = shared)]
+async fn run(tx: &mut PgConnection) {
+    let _ = tx;
+}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(run));
+}

@@ -1,0 +1,47 @@
+#![deny(warnings)]
+
+use std::time::Duration;
+
+use idem_tests::ui::*;
+
+const SCOPE: &str = "payments.create";
+
+fn plan_ttl(account: &Account) -> Duration {
+    Duration::from_secs(account.id.unsigned_abs())
+}
+
+#[idempotent(
+    scope = SCOPE,
+    tenant = account.id,
+    key = header("Webhook-Id"),
+    ttl = "7d 30m",
+    required = false,
+    wait = "1500ms",
+    timeout = "2m",
+    record = "success",
+    max_response = "64KiB",
+)]
+async fn constants(account: Account, _tx: &mut PgConnection) {}
+
+#[idempotent(
+    scope = self::SCOPE,
+    tenant = format!("account-{}", account.id),
+    key = event.currency,
+    fingerprint = (event.amount, [event.currency, event.currency], (account.id + 1, 2)),
+    ttl = plan_ttl(account),
+)]
+async fn expressions(account: Account, _tx: &mut PgConnection, Json(event): Json<Payment>) -> Json<Payment> {
+    Json(event)
+}
+
+#[idempotent(scope = "captured", tenant = format!("{id}"), key = currency, fingerprint = amount)]
+async fn captured(
+    Account { id }: Account,
+    _tx: &mut PgConnection,
+    Json(Payment { amount, currency }): Json<Payment>,
+) {
+}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(constants).put(expressions).patch(captured));
+}

@@ -1,0 +1,36 @@
+#![deny(warnings)]
+
+use axum::extract::FromRef;
+use idem_runtime::Claim;
+use idem_tests::ui::*;
+use sqlx::{Connection, Transaction};
+
+#[derive(Clone, FromRef)]
+struct Both {
+    postgres: Idempotency<Postgres>,
+    sqlite: Idempotency<Sqlite>,
+}
+
+#[idempotent(scope = "first", tenant = account.id)]
+async fn first(tx: &mut SqliteConnection, account: Account, body: String) -> Result<String, ApiError> {
+    let inner = tx.begin().await?;
+    inner.commit().await?;
+    Ok(body)
+}
+
+#[idempotent(scope = "last", tenant = account.id)]
+async fn last(account: Account, claim: &Claim, tx: &mut Transaction<'_, Postgres>) -> Result<String, ApiError> {
+    sqlx::query("select 1").execute(&mut **tx).await?;
+    Ok(claim.key().to_owned())
+}
+
+#[idempotent(scope = "middle", tenant = account.id)]
+async fn middle(account: Account, tx: &mut sqlx::PgConnection, claim: &Claim, body: String) -> Result<String, ApiError> {
+    sqlx::query("select 1").execute(&mut *tx).await?;
+    sqlx::query("select $1").bind(claim.key()).execute(tx).await?;
+    Ok(body)
+}
+
+fn main() {
+    let _: Router<Both> = Router::new().route("/", post(first).put(last).patch(middle));
+}
