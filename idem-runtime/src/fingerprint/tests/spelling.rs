@@ -9,8 +9,23 @@ use super::{
     reference::{Decimal, Value},
 };
 
-/// Values over few names, characters, and digits, so that two of them are often
-/// the same or almost the same.
+/// So few values that two of them are often the same or almost the same.
+pub(in super::super) fn few_values() -> impl Strategy<Value = Value> {
+    let leaves = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::Bool),
+        "-?[01]|0\\.1|10".prop_map(|text| Value::Number(Decimal::new(&text).expect("it is short"))),
+        "[,\"\\\\]?".prop_map(Value::String),
+    ];
+    leaves.prop_recursive(2, 4, 2, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::Array),
+            btree_map("a?", inner, 0..3).prop_map(Value::Object),
+        ]
+    })
+}
+
+/// Values of all kinds, with characters among their strings that need escapes.
 pub(in super::super) fn values() -> impl Strategy<Value = Value> {
     let names = "[ab\"\\\\é\u{0}]{0,2}";
     let leaves = prop_oneof![

@@ -89,6 +89,20 @@ fn stored_fingerprints_stay_valid() {
         Some(multipart),
         "5ae8fc5109d134b969107688bbb4467f4d846ec668ccb887dba490bfe47f0935",
     );
+    // The longest array that is kept inline, and the shortest that is not.
+    for (length, expected) in [
+        (
+            1_019,
+            "99c3492bf2f4034b9370d3acc7057d86e7b5cbd84ba4b4c3ecabeb20fab91873",
+        ),
+        (
+            1_020,
+            "86089348f37c49c561cb88257846f11f6e729fa242d9e566794ee9f161d177ac",
+        ),
+    ] {
+        let array = format!("[\"{}\"]", "x".repeat(length));
+        assert_request(Some(b"application/json"), Some(array.as_bytes()), expected);
+    }
     let value = Fingerprint::of_value(&(500, "usd")).expect("it is JSON");
     assert_eq!(
         hex(value),
