@@ -8,7 +8,7 @@ use sqlx::Pool;
 
 use crate::error::ConfigError;
 use crate::handle::Idempotency;
-use crate::policy::{Overrides, TTL_RANGE, is_scope};
+use crate::policy::{LEASE_RANGE, Overrides, TTL_RANGE, is_scope};
 use crate::seal::Seal;
 use crate::store::{Backend, Tables};
 
@@ -55,6 +55,12 @@ impl<DB: Backend> Builder<DB> {
         self
     }
 
+    /// Names the table of the leased steps; the default is `idempotency_steps`.
+    pub fn steps_table(mut self, name: &str) -> Self {
+        self.settings.tables.steps = name.into();
+        self
+    }
+
     /// Says how keys are stored; the default is [`StoreKeys::Raw`]. Keys stored one way are not
     /// found the other way.
     pub fn store_keys(mut self, how: StoreKeys) -> Self {
@@ -94,6 +100,7 @@ impl<DB: Backend> Builder<DB> {
     /// [`ConfigError`] for the first setting that cannot work.
     pub fn build(self) -> Result<Idempotency<DB>, ConfigError> {
         check_table(&self.settings.tables.keys)?;
+        check_table(&self.settings.tables.steps)?;
         for (scope, overrides) in &self.settings.overrides {
             check_overrides(scope, overrides)?;
         }
@@ -127,6 +134,14 @@ fn check_overrides(scope: &str, overrides: &Overrides) -> Result<(), ConfigError
     }
     if overrides.timeout.is_some_and(|timeout| timeout.is_zero()) {
         return Err(ConfigError::Timeout(scope.to_owned()));
+    }
+    if let Some(lease) = overrides.lease
+        && !LEASE_RANGE.contains(&lease)
+    {
+        return Err(ConfigError::Lease {
+            scope: scope.to_owned(),
+            lease,
+        });
     }
     Ok(())
 }

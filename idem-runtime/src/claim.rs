@@ -2,6 +2,7 @@
 //!
 //! Nothing here talks to a database or knows HTTP.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
@@ -84,14 +85,14 @@ pub(crate) fn decide(row: Option<&KeyRow>, fingerprint: &Fingerprint, now: Times
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Identity {
     pub(crate) tenant: Tenant,
-    pub(crate) scope: &'static str,
+    pub(crate) scope: Cow<'static, str>,
     pub(crate) key: Key,
 }
 
 impl Identity {
     /// The identity as bytes; two identities never give the same ones.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let parts = [self.scope, self.tenant.as_str(), self.key.as_str()];
+        let parts = [&*self.scope, self.tenant.as_str(), self.key.as_str()];
         length_prefixed(parts.map(str::as_bytes))
     }
 }
@@ -120,7 +121,7 @@ impl Claim {
     /// Returns the scope, as the attribute names it.
     #[must_use]
     pub fn scope(&self) -> &str {
-        self.identity.scope
+        &self.identity.scope
     }
 
     /// Returns the tenant; empty for `tenant = shared`.
@@ -237,7 +238,7 @@ mod tests {
     fn claim(tenant: &str, scope: &'static str, key: &str) -> Claim {
         let identity = Identity {
             tenant: Tenant::new(tenant).expect("a tenant"),
-            scope,
+            scope: scope.into(),
             key: Key::new(key).expect("a key"),
         };
         Claim::new(Arc::new(identity), 1)

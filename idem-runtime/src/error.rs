@@ -95,6 +95,16 @@ pub enum ConfigError {
         /// The ttl itself.
         ttl: Duration,
     },
+    /// A lease is out of range.
+    #[error(
+        "the lease of {lease:?} for scope `{scope}` is out of range: 100 milliseconds to 400 days"
+    )]
+    Lease {
+        /// The scope whose overrides hold it.
+        scope: String,
+        /// The lease itself.
+        lease: Duration,
+    },
     /// A time-out of zero would let no handler run.
     #[error("the time-out for scope `{0}` is zero; it needs to be positive")]
     Timeout(String),

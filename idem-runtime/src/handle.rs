@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-use sqlx::Pool;
 use sqlx::pool::PoolConnection;
+use sqlx::{Pool, Transaction};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
+use crate::atomic::give_back;
 use crate::builder::{Builder, Settings, StoreKeys};
 use crate::claim::Identity;
 use crate::error::{StoreError, StoreErrorKind};
@@ -19,7 +20,7 @@ use crate::in_flight::InFlight;
 use crate::policy::Policy;
 use crate::record::{Kept, length_prefixed};
 use crate::seal;
-use crate::store::{Backend, KeyColumns, Locks, ResponseColumns, Statements, store_error};
+use crate::store::{Backend, KeyColumns, Limits, Locks, ResponseColumns, Statements, store_error};
 
 /// Claims keys, runs work once for each, and replays what is stored.
 ///
@@ -146,6 +147,20 @@ impl<DB: Backend> Idempotency<DB> {
         }
     }
 
+    /// Begins a transaction without a claim.
+    pub(crate) async fn begin(&self, limits: Limits) -> Result<Writing<DB>, StoreError> {
+        let turn = if DB::SINGLE_WRITER {
+            Some(self.turn_to_write().await?)
+        } else {
+            None
+        };
+        let conn = self.acquire().await?;
+        let tx = DB::open_unclaimed(conn, limits)
+            .await
+            .map_err(store_error::<DB>)?;
+        Ok(Writing { tx, _turn: turn })
+    }
+
     /// The columns and locks of a key.
     pub(crate) fn columns(&self, identity: &Identity, fingerprint: &Fingerprint) -> KeyColumns {
         // The table is part of the number, since handles on two tables share the locks.
@@ -163,7 +178,7 @@ impl<DB: Backend> Idempotency<DB> {
         };
         KeyColumns {
             tenant: identity.tenant.as_str().to_owned(),
-            scope: identity.scope,
+            scope: identity.scope.clone(),
             key,
             locks: Locks {
                 key: lock_number(&of_key),
@@ -181,6 +196,30 @@ impl<DB: Backend> Idempotency<DB> {
             .map_err(|error| unreadable(sqlx::Error::Encode(Box::new(error))))
     }
 
+    /// Seals the result of a step.
+    pub(crate) fn seal_step(
+        &self,
+        identity: &Identity,
+        name: &str,
+        result: Vec<u8>,
+    ) -> Result<Vec<u8>, StoreError> {
+        let column = format!("step {name}");
+        seal::close(self.0.settings.seal.as_deref(), identity, &column, result)
+            .map_err(|error| unreadable(sqlx::Error::Encode(Box::new(error))))
+    }
+
+    /// The reverse of [`seal_step`](Self::seal_step).
+    pub(crate) fn unseal_step(
+        &self,
+        identity: &Identity,
+        name: &str,
+        result: Vec<u8>,
+    ) -> Result<Vec<u8>, StoreError> {
+        let column = format!("step {name}");
+        seal::open(self.0.settings.seal.as_deref(), identity, &column, result)
+            .map_err(|error| unreadable(sqlx::Error::Decode(Box::new(error))))
+    }
+
     pub(crate) fn unseal(
         &self,
         identity: &Identity,
@@ -188,6 +227,23 @@ impl<DB: Backend> Idempotency<DB> {
     ) -> Result<Kept, StoreError> {
         seal::from_columns(self.0.settings.seal.as_deref(), identity, columns)
             .map_err(|error| unreadable(sqlx::Error::Decode(Box::new(error))))
+    }
+}
+
+/// A transaction of ours, and on a database with one writer the turn to write.
+#[derive(Debug)]
+pub(crate) struct Writing<DB: Backend> {
+    pub(crate) tx: Transaction<'static, DB>,
+    _turn: Option<OwnedSemaphorePermit>,
+}
+
+impl<DB: Backend> Writing<DB> {
+    pub(crate) async fn commit(self) -> Result<(), StoreError> {
+        self.tx.commit().await.map_err(store_error::<DB>)
+    }
+
+    pub(crate) async fn give_back(self) {
+        give_back(self.tx).await;
     }
 }
 

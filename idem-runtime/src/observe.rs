@@ -17,7 +17,7 @@ use crate::error::Refusal;
 pub(crate) fn span(identity: &Identity) -> Span {
     tracing::info_span!(
         "idempotency",
-        scope = identity.scope,
+        scope = &*identity.scope,
         tenant_hash = %short_hash(identity.tenant.as_str()),
         key_hash = %short_hash(identity.key.as_str()),
         attempt = Empty,

@@ -47,7 +47,7 @@ impl Once {
         }
         let identity = Identity {
             tenant: Tenant::new(tenant)?,
-            scope,
+            scope: scope.into(),
             key: Key::new(&key.key_value())?,
         };
         Ok(Self {

@@ -15,6 +15,19 @@ pub struct Policy {
     pub(crate) timeout: Duration,
     pub(crate) record: Record,
     pub(crate) max_response: usize,
+    pub(crate) lease: Duration,
+    pub(crate) on_takeover: OnTakeover,
+}
+
+/// What a leased run does about a step that was running when its last owner died, the
+/// attribute's `on_takeover` option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnTakeover {
+    /// Run it again, under the same derived key.
+    Resume,
+    /// Leave the key to an operator.
+    Reconcile,
 }
 
 /// Where the key comes from.
@@ -30,6 +43,10 @@ pub(crate) enum KeySource {
 pub(crate) const TTL_RANGE: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_hours(400 * 24);
 
+/// The shortest and the longest lease. A shorter one would be over between two statements.
+pub(crate) const LEASE_RANGE: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_hours(400 * 24);
+
 impl Policy {
     /// The defaults of every option but the scope.
     #[must_use]
@@ -43,6 +60,8 @@ impl Policy {
             timeout: Duration::from_mins(1),
             record: Record::Deterministic,
             max_response: 1024 * 1024,
+            lease: Duration::from_secs(30),
+            on_takeover: OnTakeover::Resume,
         }
     }
 }
@@ -76,6 +95,10 @@ setters! {
     record: Record,
     /// The largest body that is stored, in bytes.
     max_response: usize,
+    /// How long a claim survives its owner.
+    lease: Duration,
+    /// What a take-over does about an unfinished step.
+    on_takeover: OnTakeover,
 }
 
 impl Policy {
@@ -130,6 +153,7 @@ pub struct Overrides {
     pub(crate) wait: Option<Duration>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) max_response: Option<usize>,
+    pub(crate) lease: Option<Duration>,
 }
 
 impl Overrides {
@@ -141,6 +165,7 @@ impl Overrides {
             wait: None,
             timeout: None,
             max_response: None,
+            lease: None,
         }
     }
 
@@ -172,12 +197,20 @@ impl Overrides {
         self
     }
 
+    /// Sets how long a leased claim survives its owner's death: 100 milliseconds to 400 days.
+    #[must_use]
+    pub const fn lease(mut self, lease: Duration) -> Self {
+        self.lease = Some(lease);
+        self
+    }
+
     /// Lays the overrides over a policy.
     pub(crate) fn apply(&self, mut policy: Policy) -> Policy {
         policy.ttl = self.ttl.unwrap_or(policy.ttl);
         policy.wait = self.wait.unwrap_or(policy.wait);
         policy.timeout = self.timeout.unwrap_or(policy.timeout);
         policy.max_response = self.max_response.unwrap_or(policy.max_response);
+        policy.lease = self.lease.unwrap_or(policy.lease);
         policy
     }
 }

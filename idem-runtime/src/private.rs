@@ -6,13 +6,17 @@ use axum::response::IntoResponse;
 use crate::handle::Idempotency;
 
 pub use crate::http::{AtomicConnection, Call, HandleSource, Options};
-pub use crate::policy::{Policy, check_scope};
+pub use crate::leased::Lease;
+pub use crate::policy::{OnTakeover, Policy, check_scope};
 pub use crate::record::Record;
 pub use axum::response::Response;
 pub use futures_util::future::BoxFuture;
 
 /// The handle for the database of a handler's connection.
 pub type Handle<C> = Idempotency<<C as AtomicConnection>::Database>;
+
+/// The handle of a leased handler.
+pub type LeasedHandle<DB> = Idempotency<DB>;
 
 /// Turns what the handler returns into a response.
 pub fn respond<R: IntoResponse>(value: R) -> Response {

@@ -8,7 +8,8 @@ use crate::claim::Identity;
 use crate::record::{Kept, StoredResponse, length_prefixed};
 use crate::store::ResponseColumns;
 
-/// Encrypts stored responses at rest: headers and body, each as one value.
+/// Encrypts what is stored at rest: headers, body, and the results of leased steps, each as one
+/// value.
 ///
 /// ```
 /// # use idem_runtime::Seal;
@@ -52,6 +53,36 @@ pub(crate) enum SealError {
     Format,
 }
 
+/// Encrypts a value on its way into a column, if there is a hook.
+pub(crate) fn close(
+    seal: Option<&dyn Seal>,
+    identity: &Identity,
+    column: &str,
+    plain: Vec<u8>,
+) -> Result<Vec<u8>, SealError> {
+    match seal {
+        Some(seal) => seal
+            .seal(&context(identity, column), &plain)
+            .map_err(SealError::Hook),
+        None => Ok(plain),
+    }
+}
+
+/// Decrypts a value from a column, if there is a hook.
+pub(crate) fn open(
+    seal: Option<&dyn Seal>,
+    identity: &Identity,
+    column: &str,
+    sealed: Vec<u8>,
+) -> Result<Vec<u8>, SealError> {
+    match seal {
+        Some(seal) => seal
+            .open(&context(identity, column), &sealed)
+            .map_err(SealError::Hook),
+        None => Ok(sealed),
+    }
+}
+
 /// Turns an outcome into columns.
 pub(crate) fn to_columns(
     seal: Option<&dyn Seal>,
@@ -61,16 +92,10 @@ pub(crate) fn to_columns(
     let Kept::Response(response) = kept else {
         return Ok(ResponseColumns::default());
     };
-    let close = |column, plain: Vec<u8>| match seal {
-        Some(seal) => seal
-            .seal(&context(identity, column), &plain)
-            .map_err(SealError::Hook),
-        None => Ok(plain),
-    };
     Ok(ResponseColumns {
         status: Some(i16::try_from(response.status).map_err(|_| SealError::Format)?),
-        headers: Some(close("headers", response.encode_headers())?),
-        body: Some(close("body", response.body.to_vec())?),
+        headers: Some(close(seal, identity, "headers", response.encode_headers())?),
+        body: Some(close(seal, identity, "body", response.body.to_vec())?),
     })
 }
 
@@ -89,17 +114,11 @@ pub(crate) fn from_columns(
         } => (status, headers, body),
         _ => return Err(SealError::Format),
     };
-    let open = |column, sealed: Vec<u8>| match seal {
-        Some(seal) => seal
-            .open(&context(identity, column), &sealed)
-            .map_err(SealError::Hook),
-        None => Ok(sealed),
-    };
     Ok(Kept::Response(StoredResponse {
         status: u16::try_from(status).map_err(|_| SealError::Format)?,
-        headers: StoredResponse::decode_headers(open("headers", headers)?)
+        headers: StoredResponse::decode_headers(open(seal, identity, "headers", headers)?)
             .ok_or(SealError::Format)?,
-        body: Bytes::from(open("body", body)?),
+        body: Bytes::from(open(seal, identity, "body", body)?),
     }))
 }
 

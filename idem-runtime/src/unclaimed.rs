@@ -1,6 +1,6 @@
 //! A run without a key: in a transaction all the same, but nothing is claimed or stored.
 
-use crate::atomic::{Work, give_back, run};
+use crate::atomic::{Work, run};
 use crate::claim::Claim;
 use crate::engine::{Answer, Done, Job, report};
 use crate::error::Refusal;
@@ -35,56 +35,42 @@ impl<DB: Backend> Idempotency<DB> {
     }
 
     async fn attempt_unclaimed<W: Work<DB>>(self, job: Job, work: W) -> Answer<W::Value> {
-        let turn = if DB::SINGLE_WRITER {
-            Some(self.turn_to_write().await)
-        } else {
-            None
-        };
-        let _turn = match turn.transpose() {
-            Ok(turn) => turn,
-            Err(error) => return Answer::Refused(report(&error)),
-        };
-        let conn = match self.acquire().await {
-            Ok(conn) => conn,
-            Err(error) => return Answer::Refused(report(&error)),
-        };
         let limits = Limits {
             timeout: job.policy.timeout,
         };
-        let mut tx = match DB::open_unclaimed(conn, limits).await {
-            Ok(tx) => tx,
-            Err(error) => return Answer::Refused(report(&store_error::<DB>(error))),
+        let mut writing = match self.begin(limits).await {
+            Ok(writing) => writing,
+            Err(error) => return Answer::Refused(report(&error)),
         };
         let claim = Claim::new(job.identity, 1);
         let Done {
             value, disposition, ..
-        } = match run(work, &mut tx, &claim, job.policy.timeout).await {
+        } = match run(work, &mut writing.tx, &claim, job.policy.timeout).await {
             Ok(done) => done,
             Err(refusal) => {
-                give_back(tx).await;
+                writing.give_back().await;
                 return Answer::Refused(refusal);
             }
         };
         if disposition != Disposition::KeepWithWrites {
-            give_back(tx).await;
+            writing.give_back().await;
             return Answer::Executed(value);
         }
         // A commit reports success on an aborted transaction; this statement does not.
-        let kept = DB::keep_work(&mut tx).await;
-        match kept {
+        match DB::keep_work(&mut writing.tx).await {
             Ok(AtSavepoint::Done) => {}
             Ok(AtSavepoint::Ended) => {
-                give_back(tx).await;
+                writing.give_back().await;
                 return Answer::Refused(Refusal::EndedByHandler);
             }
             Err(error) => {
-                give_back(tx).await;
+                writing.give_back().await;
                 return Answer::Refused(report(&store_error::<DB>(error)));
             }
         }
-        match tx.commit().await {
+        match writing.commit().await {
             Ok(()) => Answer::Executed(value),
-            Err(error) => match report(&store_error::<DB>(error)) {
+            Err(error) => match report(&error) {
                 Refusal::Aborted => Answer::Refused(Refusal::Aborted),
                 _ => Answer::Refused(Refusal::OutcomeUnknown),
             },

@@ -1,6 +1,7 @@
 //! From a request and the attribute's options to a claim, and from the engine's answer to a
 //! response.
 
+use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,7 @@ use crate::error::InvalidRequest;
 use crate::fingerprint::{Fingerprint, FingerprintedRequest};
 use crate::handle::Idempotency;
 use crate::key::{InvalidKey, Key, KeyValue};
+use crate::leased::{Lease, Leased, LeasedWork};
 use crate::observe;
 use crate::policy::{KeySource, Policy, TTL_RANGE};
 use crate::record::{Kept, Record};
@@ -153,6 +155,15 @@ impl Options<()> {
         self,
         handle: &Idempotency<C::Database>,
     ) -> Options<Idempotency<C::Database>> {
+        self.with_handle(handle)
+    }
+
+    /// Takes the handle of a leased handler from where the `store` option says.
+    pub fn leased_store<DB: Backend>(self, handle: &Idempotency<DB>) -> Options<Idempotency<DB>> {
+        self.with_handle(handle)
+    }
+
+    fn with_handle<DB: Backend>(self, handle: &Idempotency<DB>) -> Options<Idempotency<DB>> {
         let Self {
             received,
             handle: (),
@@ -214,6 +225,41 @@ impl<DB: Backend> Options<Idempotency<DB>> {
         .boxed()
     }
 
+    /// Runs the handler once for its key, under a lease.
+    pub fn run_leased<F>(mut self, handler: F) -> BoxFuture<'static, Response>
+    where
+        F: for<'t> FnOnce(&'t Lease<DB>, &'t Claim) -> BoxFuture<'t, Response> + Send + 'static,
+    {
+        let handle = self.handle.clone();
+        self.policy = handle.effective(self.policy);
+        let Policy {
+            scope,
+            record,
+            max_response,
+            ..
+        } = self.policy;
+        let work = LeasedHandler {
+            run: handler,
+            record,
+            max_response,
+        };
+        async move {
+            let answer = match self.into_claim() {
+                // Without a key of the client's the run has one of its own, and claims that: the
+                // steps are the same, and nobody can ask for them again.
+                Ok(Claimed::WithKey(job) | Claimed::WithoutKey(job)) => {
+                    handle.execute(job, Leased(work)).await
+                }
+                Err(invalid) => {
+                    observe::count(scope, "invalid_key");
+                    return render(&handle, invalid.into());
+                }
+            };
+            respond(&handle, answer)
+        }
+        .boxed()
+    }
+
     /// Settles key, tenant, and fingerprint, in this order.
     fn into_claim(self) -> Result<Claimed, InvalidRequest> {
         let Self {
@@ -234,7 +280,7 @@ impl<DB: Backend> Options<Idempotency<DB>> {
         if let Some(invalid) = invalid {
             return Err(invalid);
         }
-        let scope = policy.scope;
+        let scope = Cow::Borrowed(policy.scope);
         let tenant = tenant.ok_or(InvalidTenant::Empty)?;
         let Some(key) = key else {
             if policy.required && !is_safe(&received.method) {
@@ -319,6 +365,29 @@ where
     ) -> BoxFuture<'t, Done<Response>> {
         async move {
             let response = (self.run)(C::of(tx), claim).await;
+            reply::done(response, self.record, self.max_response).await
+        }
+        .boxed()
+    }
+}
+
+/// A leased handler as work.
+struct LeasedHandler<F> {
+    run: F,
+    record: Record,
+    max_response: usize,
+}
+
+impl<DB, F> LeasedWork<DB> for LeasedHandler<F>
+where
+    DB: Backend,
+    F: for<'t> FnOnce(&'t Lease<DB>, &'t Claim) -> BoxFuture<'t, Response> + Send + 'static,
+{
+    type Value = Response;
+
+    fn run(self, lease: &Lease<DB>) -> BoxFuture<'_, Done<Response>> {
+        async move {
+            let response = (self.run)(lease, lease).await;
             reply::done(response, self.record, self.max_response).await
         }
         .boxed()

@@ -12,3 +12,4 @@ pub use handler::{AtomicConnection, Options};
 pub(crate) use problem::Renderer;
 pub use problem::{Problem, ProblemKind};
 pub use reply::Recorded;
+pub(crate) use reply::kept;

@@ -115,6 +115,15 @@ pub(crate) async fn done(mut response: Response, record: Record, limit: usize) -
     }
 }
 
+/// Takes apart a response that an operator gives; `None` when it is a stream or fails.
+pub(crate) async fn kept(response: Response) -> Option<Kept> {
+    let done = done(response, Record::All, usize::MAX).await;
+    match (done.disposition, done.kept) {
+        (Disposition::Release, _) | (_, Kept::Tombstone) => None,
+        (_, kept) => Some(kept),
+    }
+}
+
 /// Whether a response has no end that one could wait for.
 fn is_stream(status: StatusCode, headers: &HeaderMap) -> bool {
     let event_stream = headers.get(header::CONTENT_TYPE).is_some_and(|value| {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use sqlx::{SqlStr, Transaction};
 
 use super::{KeyColumns, ResponseColumns, Store, millis};
-use crate::claim::State;
+use crate::claim::{State, Timestamp};
 use crate::fingerprint::Fingerprint;
 
 /// Who may write under a lease.
@@ -38,7 +38,7 @@ pub(crate) struct Terms {
 
 /// What a run of a key has recorded of a step; without a result it was begun and not finished.
 #[derive(Debug)]
-pub(crate) struct StepRow {
+pub struct StepRow {
     pub(crate) name: String,
     pub(crate) result: Option<Vec<u8>>,
 }
@@ -73,6 +73,7 @@ pub struct LeaseStatements {
     clear_steps: SqlStr,
     settle: SqlStr,
     clear_begun: SqlStr,
+    inspect: SqlStr,
 }
 
 /// New, past its ttl, or with a lease that is over: ours. A new life of the key begins with
@@ -89,7 +90,7 @@ status = null, headers = null, body = null, completed_at = null, \
 expires_at = excluded.expires_at \
 where k.state <> 4 and (k.locked_until is null or k.locked_until <= {now}) \
 and (k.expires_at <= {now} or (k.state = 1 and k.fingerprint = excluded.fingerprint)) \
-returning attempt, {created} as created";
+returning cast(attempt as bigint), {created}";
 
 /// The condition of every statement of an owner.
 macro_rules! fenced {
@@ -150,6 +151,12 @@ expires_at = {now} + $8 * {ms} \
 where tenant = $1 and scope = $2 and key = $3 and state in (1, 4) \
 and (locked_until is null or locked_until <= {now})";
 
+/// What an operator sees of a key: everything but its response.
+const INSPECT: &str = "\
+select cast(state as bigint), cast(attempt as bigint), {millis(created_at)}, \
+{millis(locked_until)}, {millis(completed_at)}, {millis(expires_at)}, {millis({now})} \
+from {keys} where tenant = $1 and scope = $2 and key = $3";
+
 impl LeaseStatements {
     pub(super) fn new(put: impl Fn(&str) -> SqlStr) -> Self {
         Self {
@@ -165,6 +172,7 @@ impl LeaseStatements {
             clear_steps: put(CLEAR_STEPS),
             settle: put(SETTLE),
             clear_begun: put(CLEAR_BEGUN),
+            inspect: put(INSPECT),
         }
     }
 }
@@ -175,7 +183,7 @@ impl KeyColumns {
     fn binds(&self) -> [Bind<'_>; 3] {
         [
             Bind::Text(&self.tenant),
-            Bind::Text(self.scope),
+            Bind::Text(&self.scope),
             Bind::Text(&self.key),
         ]
     }
@@ -198,7 +206,17 @@ pub(crate) async fn claim<DB: Store>(
         Bind::Int(millis(terms.lease)),
         Bind::Int(millis(terms.lease + terms.ttl)),
     ];
-    DB::fetch_token(tx, &sql.claim, &binds).await
+    let Some(numbers) = DB::fetch_numbers(tx, &sql.claim, &binds).await? else {
+        return Ok(None);
+    };
+    match numbers[..] {
+        [Some(attempt), Some(created)] => {
+            let attempt =
+                i32::try_from(attempt).map_err(|error| sqlx::Error::Decode(error.into()))?;
+            Ok(Some(Token { attempt, created }))
+        }
+        _ => Err(sqlx::Error::RowNotFound),
+    }
 }
 
 /// Runs a statement behind the fence; false when the lease is lost.
@@ -268,6 +286,52 @@ pub(crate) async fn park<DB: Store>(
     fence: &Fence,
 ) -> Result<bool, sqlx::Error> {
     fenced(tx, &sql.park, fence, &[]).await
+}
+
+/// A key without its response; times in milliseconds since the Unix epoch.
+#[derive(Debug)]
+pub(crate) struct Inspected {
+    pub(crate) state: State,
+    pub(crate) attempt: u32,
+    pub(crate) created_at: Timestamp,
+    pub(crate) locked_until: Option<Timestamp>,
+    pub(crate) completed_at: Option<Timestamp>,
+    pub(crate) expires_at: Timestamp,
+    pub(crate) now: Timestamp,
+}
+
+/// Looks at a key without touching it.
+pub(crate) async fn inspect<DB: Store>(
+    conn: &mut DB::Connection,
+    sql: &LeaseStatements,
+    key: &KeyColumns,
+) -> Result<Option<Inspected>, sqlx::Error> {
+    let Some(numbers) = DB::fetch_numbers(conn, &sql.inspect, &key.binds()).await? else {
+        return Ok(None);
+    };
+    let [
+        Some(state),
+        Some(attempt),
+        Some(created_at),
+        locked_until,
+        completed_at,
+        Some(expires_at),
+        Some(now),
+    ] = numbers[..]
+    else {
+        return Err(sqlx::Error::RowNotFound);
+    };
+    let decode = |error: std::num::TryFromIntError| sqlx::Error::Decode(error.into());
+    let column = i16::try_from(state).map_err(decode)?;
+    Ok(Some(Inspected {
+        state: State::from_column(column).ok_or(sqlx::Error::RowNotFound)?,
+        attempt: u32::try_from(attempt).map_err(decode)?,
+        created_at,
+        locked_until,
+        completed_at,
+        expires_at,
+        now,
+    }))
 }
 
 /// What the key's runs have recorded.

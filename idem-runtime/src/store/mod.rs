@@ -3,6 +3,7 @@
 //! A backend is one file that implements [`Store`] and one folder of migrations. Nothing here
 //! knows HTTP beyond a status, header bytes, and body bytes.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +37,7 @@ pub trait Backend: Store {}
 #[derive(Clone, Debug)]
 pub struct KeyColumns {
     pub(crate) tenant: String,
-    pub(crate) scope: &'static str,
+    pub(crate) scope: Cow<'static, str>,
     pub(crate) key: String,
     /// A number for the key and one for the key with its fingerprint, for databases that
     /// lock numbers.
@@ -241,12 +242,12 @@ pub trait Store: Database {
         binds: &[Bind<'_>],
     ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
 
-    /// Runs a statement that returns the columns `attempt` and `created` of one row at most.
-    fn fetch_token(
+    /// Runs a statement that returns numbers, in one row at most.
+    fn fetch_numbers(
         conn: &mut Self::Connection,
         statement: &SqlStr,
         binds: &[Bind<'_>],
-    ) -> impl Future<Output = Result<Option<Token>, sqlx::Error>> + Send;
+    ) -> impl Future<Output = Result<Option<Vec<Option<i64>>>, sqlx::Error>> + Send;
 
     /// Runs a statement that returns the columns `name` and `result`.
     fn fetch_steps(

@@ -153,7 +153,7 @@ impl Store for Postgres {
         let mut tx = begin(conn, limits, &gate).await?;
         let row = sqlx::query(statements.open.clone())
             .bind(&key.tenant)
-            .bind(key.scope)
+            .bind(&*key.scope)
             .bind(&key.key)
             .fetch_one(&mut *tx)
             .await?;
@@ -188,7 +188,7 @@ impl Store for Postgres {
     ) -> Result<Stored, sqlx::Error> {
         let stored = sqlx::query(statements.store.clone())
             .bind(&completion.key.tenant)
-            .bind(completion.key.scope)
+            .bind(&*completion.key.scope)
             .bind(&completion.key.key)
             .bind(&completion.fingerprint.as_bytes()[..])
             .bind(completion.columns.state().to_column())
@@ -220,7 +220,7 @@ impl Store for Postgres {
     ) -> Result<Option<StoredRow>, sqlx::Error> {
         let row = sqlx::query(statements.find.clone())
             .bind(&key.tenant)
-            .bind(key.scope)
+            .bind(&*key.scope)
             .bind(&key.key)
             .fetch_optional(conn)
             .await?;
@@ -235,17 +235,14 @@ impl Store for Postgres {
         Ok(bound(statement, binds).execute(conn).await?.rows_affected())
     }
 
-    async fn fetch_token(
+    async fn fetch_numbers(
         conn: &mut PgConnection,
         statement: &SqlStr,
         binds: &[Bind<'_>],
-    ) -> Result<Option<Token>, sqlx::Error> {
-        bound(statement, binds)
-            .fetch_optional(conn)
-            .await?
-            .as_ref()
-            .map(token)
-            .transpose()
+    ) -> Result<Option<Vec<Option<i64>>>, sqlx::Error> {
+        let row = bound(statement, binds).fetch_optional(conn).await?;
+        let numbers = |row: PgRow| (0..row.len()).map(|column| row.try_get(column)).collect();
+        row.map(numbers).transpose()
     }
 
     async fn fetch_steps(

@@ -80,6 +80,8 @@ impl Store for Sqlite {
                 let words = statement
                     .replace("{now}", "cast(unixepoch('subsec') * 1000 as integer)")
                     .replace("{ms}", "1")
+                    .replace("{millis(", "(")
+                    .replace(")}", ")")
                     .replace("{created}", "created_at");
                 tables.put_into(&words)
             }),
@@ -155,7 +157,7 @@ impl Store for Sqlite {
         }
         let stored = sqlx::query(statements.store.clone())
             .bind(&completion.key.tenant)
-            .bind(completion.key.scope)
+            .bind(&*completion.key.scope)
             .bind(&completion.key.key)
             .bind(&completion.fingerprint.as_bytes()[..])
             .bind(completion.columns.state().to_column())
@@ -186,7 +188,7 @@ impl Store for Sqlite {
     ) -> Result<Option<StoredRow>, sqlx::Error> {
         let row = sqlx::query(statements.find.clone())
             .bind(&key.tenant)
-            .bind(key.scope)
+            .bind(&*key.scope)
             .bind(&key.key)
             .fetch_optional(conn)
             .await?;
@@ -201,17 +203,14 @@ impl Store for Sqlite {
         Ok(bound(statement, binds).execute(conn).await?.rows_affected())
     }
 
-    async fn fetch_token(
+    async fn fetch_numbers(
         conn: &mut SqliteConnection,
         statement: &SqlStr,
         binds: &[Bind<'_>],
-    ) -> Result<Option<Token>, sqlx::Error> {
-        bound(statement, binds)
-            .fetch_optional(conn)
-            .await?
-            .as_ref()
-            .map(token)
-            .transpose()
+    ) -> Result<Option<Vec<Option<i64>>>, sqlx::Error> {
+        let row = bound(statement, binds).fetch_optional(conn).await?;
+        let numbers = |row: SqliteRow| (0..row.len()).map(|column| row.try_get(column)).collect();
+        row.map(numbers).transpose()
     }
 
     async fn fetch_steps(

@@ -1,0 +1,218 @@
+//! The owner of a leased claim towards the database: each operation is one transaction, fenced by
+//! the attempt, and runs to its end even when who asked for it is gone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::Instrument;
+
+use crate::claim::{Identity, State};
+use crate::engine::report;
+use crate::error::{StoreError, StoreErrorKind};
+use crate::handle::{Idempotency, Writing};
+use crate::store::lease::{self, Fence, Terms};
+use crate::store::{AtSavepoint, Backend, Limits, ResponseColumns, StoredRow, store_error};
+
+/// Who holds a lease, or believes so.
+#[derive(Debug)]
+pub(super) struct Owner<DB: Backend> {
+    pub(super) handle: Idempotency<DB>,
+    pub(super) identity: Arc<Identity>,
+    pub(super) fence: Fence,
+    pub(super) terms: Terms,
+    /// Set once a statement has found another attempt, or a parked key, in its place.
+    pub(super) lost: CancellationToken,
+}
+
+/// The outcome of a statement behind the fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Fenced {
+    Done,
+    LeaseLost,
+    /// The work ended the transaction itself.
+    Ended,
+}
+
+/// How long the database gives a transaction of a step before it gives up by itself.
+const STEP_LIMIT: Duration = Duration::from_mins(1);
+
+impl<DB: Backend> Owner<DB> {
+    /// Runs a future to its end, whatever becomes of the caller: a statement that is dropped half
+    /// way leaves its connection in an unknown state.
+    pub(super) async fn detached<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
+        match self.handle.tasks().spawn(work.in_current_span()).await {
+            Ok(result) => result,
+            // The runtime is going down.
+            Err(_) => Err(StoreError::new(
+                StoreErrorKind::Unavailable,
+                sqlx::Error::WorkerCrashed,
+            )),
+        }
+    }
+
+    pub(super) async fn begin(&self) -> Result<Writing<DB>, StoreError> {
+        self.handle
+            .begin(Limits {
+                timeout: STEP_LIMIT,
+            })
+            .await
+    }
+
+    /// Renews the lease: the claim holds from now on as long as at first.
+    pub(super) async fn renew(&self) -> Result<Fenced, StoreError> {
+        let mut writing = self.begin().await?;
+        let renewed = self.renew_in(&mut writing).await;
+        self.end(writing, renewed).await
+    }
+
+    async fn renew_in(&self, writing: &mut Writing<DB>) -> Result<bool, sqlx::Error> {
+        let sql = &self.handle.statements().lease;
+        lease::renew(&mut writing.tx, sql, &self.fence, self.terms).await
+    }
+
+    /// Notes that a step begins, under a whole lease.
+    pub(super) async fn begin_step(&self, name: &str) -> Result<Fenced, StoreError> {
+        let mut writing = self.begin().await?;
+        let sql = &self.handle.statements().lease;
+        let begun = match self.renew_in(&mut writing).await {
+            Ok(true) => lease::begin_step(&mut writing.tx, sql, &self.fence, name).await,
+            other => other,
+        };
+        self.end(writing, begun).await
+    }
+
+    /// Records a step's result, in a transaction that may hold the step's own writes.
+    pub(super) async fn end_step(
+        &self,
+        mut writing: Writing<DB>,
+        name: &str,
+        result: Vec<u8>,
+    ) -> Result<Fenced, StoreError> {
+        let sealed = match self.handle.seal_step(&self.identity, name, result) {
+            Ok(sealed) => sealed,
+            Err(error) => {
+                writing.give_back().await;
+                return Err(error);
+            }
+        };
+        match DB::keep_work(&mut writing.tx)
+            .await
+            .map_err(store_error::<DB>)
+        {
+            Ok(AtSavepoint::Done) => {}
+            ended => {
+                writing.give_back().await;
+                return ended.map(|_| Fenced::Ended);
+            }
+        }
+        let sql = &self.handle.statements().lease;
+        let recorded = match self.renew_in(&mut writing).await {
+            Ok(true) => lease::end_step(&mut writing.tx, sql, &self.fence, name, &sealed).await,
+            other => other,
+        };
+        self.end(writing, recorded).await
+    }
+
+    /// Stores the outcome of the run.
+    pub(super) async fn finish(&self, columns: &ResponseColumns) -> Result<Fenced, StoreError> {
+        let mut writing = self.begin().await?;
+        let sql = &self.handle.statements().lease;
+        let stored =
+            lease::finish(&mut writing.tx, sql, &self.fence, columns, self.terms.ttl).await;
+        self.end(writing, stored).await
+    }
+
+    /// Gives the key back for the next attempt.
+    pub(super) async fn release(&self) -> Result<Fenced, StoreError> {
+        let mut writing = self.begin().await?;
+        let sql = &self.handle.statements().lease;
+        let released = lease::release(&mut writing.tx, sql, &self.fence).await;
+        self.end(writing, released).await
+    }
+
+    /// Leaves the key to an operator.
+    pub(super) async fn park(&self) -> Result<Fenced, StoreError> {
+        let mut writing = self.begin().await?;
+        let sql = &self.handle.statements().lease;
+        let parked = lease::park(&mut writing.tx, sql, &self.fence).await;
+        self.end(writing, parked).await
+    }
+
+    /// Commits what the fence let through, and takes back what it did not.
+    async fn end(
+        &self,
+        writing: Writing<DB>,
+        passed: Result<bool, sqlx::Error>,
+    ) -> Result<Fenced, StoreError> {
+        match passed {
+            Ok(true) => writing.commit().await.map(|()| Fenced::Done),
+            Ok(false) => {
+                writing.give_back().await;
+                self.lost.cancel();
+                Ok(Fenced::LeaseLost)
+            }
+            Err(error) => {
+                writing.give_back().await;
+                Err(store_error::<DB>(error))
+            }
+        }
+    }
+
+    /// Reads the key, whoever owns it by now.
+    pub(super) async fn read(&self) -> Result<Option<StoredRow>, StoreError> {
+        self.handle.read(&self.fence.key).await
+    }
+
+    /// Whether a row is this attempt's own outcome.
+    pub(super) fn wrote(&self, row: &StoredRow) -> bool {
+        row.token == self.fence.token && matches!(row.row.state, State::Finished | State::Tombstone)
+    }
+
+    /// Renews the lease at a third of its length, until the guard is dropped or the lease is lost.
+    pub(super) fn keep_alive(self: &Arc<Self>) -> DropGuard {
+        let stop = CancellationToken::new();
+        let owner = Arc::clone(self);
+        let beat = beat(owner, stop.clone());
+        self.handle.tasks().spawn(beat.in_current_span());
+        stop.drop_guard()
+    }
+}
+
+async fn beat<DB: Backend>(owner: Arc<Owner<DB>>, stop: CancellationToken) {
+    let period = owner.terms.lease / 3;
+    // Only the pause can be interrupted, never a statement.
+    while stop.run_until_cancelled(sleep(period)).await.is_some() {
+        match owner.renew().await {
+            Ok(Fenced::Done) => {}
+            Ok(Fenced::LeaseLost | Fenced::Ended) => {
+                if !stop.is_cancelled() {
+                    tracing::warn!("the lease is lost; the run that holds it changes nothing more");
+                }
+                return;
+            }
+            Err(error) => {
+                report(&error);
+            }
+        }
+    }
+}
+
+impl<DB: Backend> Idempotency<DB> {
+    /// Reads a key outside any transaction.
+    pub(super) async fn read(
+        &self,
+        key: &crate::store::KeyColumns,
+    ) -> Result<Option<StoredRow>, StoreError> {
+        let mut conn = self.acquire().await?;
+        DB::find(&mut conn, self.statements(), key)
+            .await
+            .map_err(store_error::<DB>)
+    }
+}

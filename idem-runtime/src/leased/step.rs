@@ -1,0 +1,221 @@
+//! The handler's side of a lease: steps that run once for their key.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+
+use super::owner::{Fenced, Owner};
+use crate::claim::Claim;
+use crate::engine::report;
+use crate::error::StoreError;
+use crate::store::Backend;
+use crate::store::lease::StepRow;
+
+/// A claim that its owner holds for a while and renews, for handlers whose effect is outside the
+/// database.
+///
+/// A handler asks for it with a `lease: &Lease<Postgres>` parameter. It dereferences to the
+/// [`Claim`], whose [`derive_key`](Claim::derive_key) makes the key for the other side.
+#[derive(Debug)]
+pub struct Lease<DB: Backend> {
+    owner: Arc<Owner<DB>>,
+    claim: Claim,
+    /// What earlier attempts have finished.
+    recorded: HashMap<String, Vec<u8>>,
+    used: Mutex<HashSet<String>>,
+}
+
+impl<DB: Backend> Deref for Lease<DB> {
+    type Target = Claim;
+
+    fn deref(&self) -> &Claim {
+        &self.claim
+    }
+}
+
+/// Why a step has no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StepError<E> {
+    /// The step's own work failed; nothing is recorded, and the next attempt runs it again.
+    #[error("the step failed")]
+    Work(#[source] E),
+    /// Another attempt may own the key by now; whatever this one answers is not sent.
+    #[error("the lease is lost; another attempt may own the key")]
+    LeaseLost,
+    /// The name was used before in this run.
+    #[error("the step name `{0}` is used twice in one run; each step needs a name of its own")]
+    NameUsedTwice(String),
+    /// The recorded result is not of this type any more, as after a deployment. Nothing ran, and
+    /// the key waits for an operator.
+    #[error("the recorded result of step `{name}` cannot be deserialised; the key is parked")]
+    Unreadable {
+        /// The step's name.
+        name: String,
+        /// What the deserialiser said.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The result does not serialise to JSON, so it is not recorded.
+    #[error("the result of the step cannot be serialised")]
+    Serialize(#[source] serde_json::Error),
+    /// The step ended its transaction itself; its writes may stand without a record.
+    #[error("the step ended the transaction that would have recorded it")]
+    EndedByWork,
+    /// The database failed; whether the step is recorded is known on the next attempt.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl<DB: Backend> Lease<DB> {
+    pub(super) fn new(owner: Arc<Owner<DB>>, claim: Claim, steps: Vec<StepRow>) -> Self {
+        let finished = steps
+            .into_iter()
+            .filter_map(|step| Some((step.name, step.result?)));
+        Self {
+            owner,
+            claim,
+            recorded: finished.collect(),
+            used: Mutex::default(),
+        }
+    }
+
+    pub(super) fn lost(&self) -> &CancellationToken {
+        &self.owner.lost
+    }
+
+    /// Runs a step once for the key: records its result, and returns the recorded result instead
+    /// of running when a later attempt comes here again.
+    ///
+    /// The work is anything outside the database, such as a charge at a provider under the key
+    /// `lease.derive_key(name)`. When the process dies while it runs, it may have happened;
+    /// `on_takeover` says what the next attempt does. Only an `Ok` is recorded: return a refusal
+    /// that is final (a declined card) as a value. Step names must not depend on the attempt.
+    ///
+    /// # Errors
+    /// [`StepError`]; [`StepError::Work`] is the work's own.
+    ///
+    /// # Cancel safety
+    /// A step that is dropped counts as begun and not finished.
+    pub async fn step<T, E, F>(&self, name: &str, work: F) -> Result<T, StepError<E>>
+    where
+        T: Serialize + DeserializeOwned,
+        F: AsyncFnOnce() -> Result<T, E>,
+    {
+        if let Some(recorded) = self.enter(name).await? {
+            return Ok(recorded);
+        }
+        let (owner, step) = (Arc::clone(&self.owner), name.to_owned());
+        let begun = async move { owner.begin_step(&step).await };
+        passed(self.owner.detached(begun).await?)?;
+        let value = work().await.map_err(StepError::Work)?;
+        let result = serde_json::to_vec(&value).map_err(StepError::Serialize)?;
+        let (owner, step) = (Arc::clone(&self.owner), name.to_owned());
+        let ended = async move {
+            let writing = owner.begin().await?;
+            owner.end_step(writing, &step, result).await
+        };
+        passed(self.owner.detached(ended).await?)?;
+        Ok(value)
+    }
+
+    /// Runs a step whose writes and whose record commit together: either both are there or none.
+    ///
+    /// # Errors
+    /// [`StepError`]; after any of them but [`StepError::EndedByWork`] the writes are rolled back.
+    ///
+    /// # Cancel safety
+    /// Dropping it before the work is done rolls back.
+    pub async fn transaction<T, E, F>(&self, name: &str, work: F) -> Result<T, StepError<E>>
+    where
+        T: Serialize + DeserializeOwned,
+        F: AsyncFnOnce(&mut DB::Connection) -> Result<T, E>,
+    {
+        if let Some(recorded) = self.enter(name).await? {
+            return Ok(recorded);
+        }
+        let owner = Arc::clone(&self.owner);
+        let mut writing = self
+            .owner
+            .detached(async move { owner.begin().await })
+            .await?;
+        let done = match work(&mut writing.tx).await {
+            Ok(value) => match serde_json::to_vec(&value) {
+                Ok(result) => Ok((value, result)),
+                Err(error) => Err(StepError::Serialize(error)),
+            },
+            Err(error) => Err(StepError::Work(error)),
+        };
+        let (value, result) = match done {
+            Ok(done) => done,
+            Err(error) => {
+                let back = async move {
+                    writing.give_back().await;
+                    Ok(())
+                };
+                self.owner.detached(back).await?;
+                return Err(error);
+            }
+        };
+        let (owner, step) = (Arc::clone(&self.owner), name.to_owned());
+        let ended = async move { owner.end_step(writing, &step, result).await };
+        passed(self.owner.detached(ended).await?)?;
+        Ok(value)
+    }
+
+    /// Takes a step's name for this run, and returns what an earlier attempt has recorded.
+    async fn enter<T, E>(&self, name: &str) -> Result<Option<T>, StepError<E>>
+    where
+        T: DeserializeOwned,
+    {
+        let new = self
+            .used
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(name.to_owned());
+        if !new {
+            return Err(StepError::NameUsedTwice(name.to_owned()));
+        }
+        if self.owner.lost.is_cancelled() {
+            return Err(StepError::LeaseLost);
+        }
+        let Some(sealed) = self.recorded.get(name) else {
+            return Ok(None);
+        };
+        let owner = &self.owner;
+        let result = owner
+            .handle
+            .unseal_step(&owner.identity, name, sealed.clone())?;
+        match serde_json::from_slice(&result) {
+            Ok(value) => Ok(Some(value)),
+            Err(source) => {
+                tracing::error!(
+                    step = name,
+                    "the recorded result cannot be deserialised; the key is parked for an operator"
+                );
+                let parking = Arc::clone(owner);
+                if let Err(error) = owner.detached(async move { parking.park().await }).await {
+                    report(&error);
+                }
+                // Parked or not: this run must not go past a step that it cannot read.
+                owner.lost.cancel();
+                Err(StepError::Unreadable {
+                    name: name.to_owned(),
+                    source,
+                })
+            }
+        }
+    }
+}
+
+fn passed<E>(fenced: Fenced) -> Result<(), StepError<E>> {
+    match fenced {
+        Fenced::Done => Ok(()),
+        Fenced::LeaseLost => Err(StepError::LeaseLost),
+        Fenced::Ended => Err(StepError::EndedByWork),
+    }
+}
