@@ -38,7 +38,7 @@ const VERSION: u8 = 1;
 /// Identifies the content of a request: the SHA-256 that is stored with the
 /// key, and compared when the key comes again.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Fingerprint([u8; 32]);
+pub(crate) struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
     pub(crate) const fn from_bytes(bytes: [u8; 32]) -> Self {
@@ -47,7 +47,7 @@ impl Fingerprint {
 
     /// Returns the 32 bytes as they are stored.
     #[must_use]
-    pub const fn as_bytes(&self) -> &[u8; 32] {
+    pub(crate) const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
