@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sqlx::{SqlStr, Transaction};
 
-use super::{KeyColumns, ResponseColumns, Store, millis};
+use super::{KeyColumns, ResponseColumns, Store, Tables, millis};
 use crate::claim::{State, Timestamp};
 use crate::fingerprint::Fingerprint;
 
@@ -60,7 +60,7 @@ pub enum Bind<'a> {
 
 /// The statements with the table names and the dialect's words in place.
 #[derive(Clone, Debug)]
-pub struct LeaseStatements {
+pub(crate) struct LeaseStatements {
     claim: SqlStr,
     renew: SqlStr,
     finish: SqlStr,
@@ -158,7 +158,12 @@ select cast(state as bigint), cast(attempt as bigint), {millis(created_at)}, \
 from {keys} where tenant = $1 and scope = $2 and key = $3";
 
 impl LeaseStatements {
-    pub(super) fn new(put: impl Fn(&str) -> SqlStr) -> Self {
+    /// Puts the dialect's words and the table names into the templates.
+    pub(super) fn new(tables: &Tables, words: &[(&str, &str)]) -> Self {
+        let put = |template: &str| {
+            let say = |text: String, (word, said): &(&str, &str)| text.replace(word, said);
+            tables.put_into(&words.iter().fold(template.to_owned(), say))
+        };
         Self {
             claim: put(CLAIM),
             renew: put(RENEW),

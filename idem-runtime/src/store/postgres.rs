@@ -83,6 +83,18 @@ where s.tenant = e.tenant and s.scope = e.scope and s.key = e.key) \
 delete from {keys} as k using expired as e \
 where k.tenant = e.tenant and k.scope = e.scope and k.key = e.key";
 
+/// What the templates of leased mode say in this dialect.
+const WORDS: &[(&str, &str)] = &[
+    ("{now}", "clock_timestamp()"),
+    ("{ms}", "interval '1 millisecond'"),
+    (
+        "{created}",
+        "(extract(epoch from created_at) * 1000000)::int8",
+    ),
+    ("{millis(", "(1000 * extract(epoch from "),
+    (")}", "))::int8"),
+];
+
 impl Backend for Postgres {}
 
 impl Store for Postgres {
@@ -96,16 +108,7 @@ impl Store for Postgres {
             find: tables.put_into(FIND),
             store: tables.put_into(STORE),
             sweep: [tables.put_into(SWEEP)].into(),
-            lease: LeaseStatements::new(|statement| {
-                let words = statement
-                    .replace("{now}", "clock_timestamp()")
-                    .replace("{ms}", "interval '1 millisecond'")
-                    .replace(
-                        "{created}",
-                        "(extract(epoch from created_at) * 1000000)::int8",
-                    );
-                tables.put_into(&words)
-            }),
+            lease: LeaseStatements::new(tables, WORDS),
         }
     }
 

@@ -63,6 +63,15 @@ const SWEEP_STEPS: &str = concat!(
     "))"
 );
 
+/// What the templates of leased mode say in this dialect.
+const WORDS: &[(&str, &str)] = &[
+    ("{now}", "cast(unixepoch('subsec') * 1000 as integer)"),
+    ("{ms}", "1"),
+    ("{created}", "created_at"),
+    ("{millis(", "("),
+    (")}", ")"),
+];
+
 impl Backend for Sqlite {}
 
 impl Store for Sqlite {
@@ -76,15 +85,7 @@ impl Store for Sqlite {
             find: tables.put_into(FIND),
             store: tables.put_into(STORE),
             sweep: [tables.put_into(SWEEP_STEPS), tables.put_into(SWEEP)].into(),
-            lease: LeaseStatements::new(|statement| {
-                let words = statement
-                    .replace("{now}", "cast(unixepoch('subsec') * 1000 as integer)")
-                    .replace("{ms}", "1")
-                    .replace("{millis(", "(")
-                    .replace(")}", ")")
-                    .replace("{created}", "created_at");
-                tables.put_into(&words)
-            }),
+            lease: LeaseStatements::new(tables, WORDS),
         }
     }
 
