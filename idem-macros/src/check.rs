@@ -48,6 +48,6 @@ pub(crate) fn check(handler: &Handler, options: &Options, backends: Backends, mi
     agreement::check(handler, options, mistakes);
     arguments::check(handler, options, mistakes);
     if mistakes.is_empty() {
-        later::check(handler, options, mistakes);
+        later::check(options, mistakes);
     }
 }

@@ -364,12 +364,12 @@ fn run(handler: &Handler, runtime: &TokenStream) -> TokenStream {
         .collect();
     let generics = turbofish(handler);
     let output = response_type(handler);
-    let (method, target) = match mode(handler) {
-        Mode::Atomic(connection) => (format_ident!("run_atomic"), connection),
-        Mode::Leased(database) => (format_ident!("run_leased"), database),
+    let run = match mode(handler) {
+        Mode::Atomic(connection) => quote!(run_atomic::<#connection, _>),
+        Mode::Leased(_) => quote!(run_leased),
     };
     quote! {
-        #request.#method::<#target, _>(move |#tx, #claim_pattern| {
+        #request.#run(move |#tx, #claim_pattern| {
             #runtime::pin(async move {
                 #runtime::respond #output (#name #generics (#(#arguments),*).await)
             })

@@ -10,6 +10,7 @@ pub use crate::leased::Lease;
 pub use crate::policy::{OnTakeover, Policy, check_scope};
 pub use crate::record::Record;
 pub use axum::response::Response;
+pub use core::time::Duration;
 pub use futures_util::future::BoxFuture;
 
 /// The handle for the database of a handler's connection.

@@ -2,13 +2,11 @@
 //! is one function; the version that brings the feature removes it.
 
 use crate::diag::Mistakes;
-use crate::handler::Handler;
 use crate::names;
 use crate::options::Options;
 
-pub(crate) fn check(handler: &Handler, options: &Options, mistakes: &Mistakes) {
+pub(crate) fn check(options: &Options, mistakes: &Mistakes) {
     check_message(options, mistakes);
-    check_lease(handler, mistakes);
 }
 
 fn check_message(options: &Options, mistakes: &Mistakes) {
@@ -16,13 +14,5 @@ fn check_message(options: &Options, mistakes: &Mistakes) {
         let what = "`message` comes with a later version of `idem-runtime`";
         let help = "use `Idempotency::once(…)` in the consumer until then";
         mistakes.add(message, what, help);
-    }
-}
-
-fn check_lease(handler: &Handler, mistakes: &Mistakes) {
-    if let Some(lease) = handler.lease() {
-        let what = "`&Lease` comes with a later version of `idem-runtime`";
-        let help = "take `tx: &mut PgConnection` if the effect is in the database";
-        mistakes.add(lease.ty(), what, help);
     }
 }
