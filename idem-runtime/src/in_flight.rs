@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::claim::Identity;
 use crate::fingerprint::Fingerprint;
+use crate::observe;
 use crate::record::Kept;
 
 /// What is known to be stored for a key.
@@ -125,7 +126,12 @@ impl Ticket {
 
     fn leave(&self, over: Over) {
         // First out of the map: who wakes up must not find this entry again.
-        self.keys.entries().remove(&self.identity);
+        let left = {
+            let mut entries = self.keys.entries();
+            entries.remove(&self.identity);
+            entries.len()
+        };
+        observe::in_flight(left);
         self.phase.send_replace(Phase::Over(over));
     }
 }

@@ -1,13 +1,14 @@
 //! The extractor that wraps a handler's last one: it remembers what the request was.
 
-use axum::RequestExt;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRef, FromRequest, FromRequestParts, OriginalUri, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use axum::{BoxError, RequestExt};
 use futures_util::stream;
-use http_body_util::BodyExt;
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
 
 use crate::handle::Idempotency;
 use crate::store::Backend;
@@ -130,10 +131,7 @@ where
                 (Body::from(body), false)
             }
             // The extractor meets the same error and refuses in its own words.
-            Err(error) => (
-                Body::from_stream(stream::iter([Err::<Bytes, _>(error.into_inner())])),
-                true,
-            ),
+            Err(error) => (failing(error), true),
         };
         let value = T::from_request(Request::from_parts(parts, body), state)
             .await
@@ -148,4 +146,11 @@ where
             handle: H::from_state(state),
         })
     }
+}
+
+/// A body that fails with an error that was met before. axum looks two layers deep for the limit
+/// that it answers with 413; `Body::from_stream` would add a third.
+fn failing(error: axum::Error) -> Body {
+    let error: Result<Frame<Bytes>, BoxError> = Err(error.into_inner());
+    Body::new(StreamBody::new(stream::iter([error])))
 }
