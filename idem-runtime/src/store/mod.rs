@@ -329,6 +329,7 @@ impl fmt::Display for UnknownColumn {
 impl std::error::Error for UnknownColumn {}
 
 /// The times of a row.
+#[derive(Clone, Copy)]
 struct Times {
     locked_until: Option<Timestamp>,
     expires_at: Timestamp,
