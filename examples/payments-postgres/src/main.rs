@@ -45,7 +45,10 @@ async fn create_payment(
 async fn authorize(source: &str) -> Result<(), ApiError> {
     match source {
         "card_ok" => Ok(()),
-        "card_slow" => Ok(sleep(Duration::from_millis(500)).await),
+        "card_slow" => {
+            sleep(Duration::from_millis(500)).await;
+            Ok(())
+        }
         "card_declined" => Err(ApiError(StatusCode::PAYMENT_REQUIRED, "declined")),
         "card_unavailable" => Err(ApiError(StatusCode::SERVICE_UNAVAILABLE, "bank is closed")),
         "card_panic" => panic!("the card broke the reader"),
@@ -153,7 +156,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     sqlx::raw_sql(schema).execute(&pool).await?;
     let idempotency = Idempotency::new(pool.clone());
     idempotency.migrate().await?;
-    let sweeper = idempotency.spawn_sweeper(Duration::from_secs(60));
+    let sweeper = idempotency.spawn_sweeper(Duration::from_mins(1));
 
     let app = App {
         idempotency: idempotency.clone(),
