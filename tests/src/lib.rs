@@ -1,3 +1,22 @@
-//! Fixtures of the suites under `tests/`.
+//! Fixtures of the suites under `tests/`: an application with handlers for every option, on a
+//! database of its own, behind a real socket.
+//!
+//! The suites see the library as a user does, through HTTP, and the database as an operator does,
+//! through SQL. Nothing here waits for time to pass: a test closes a [`Gate`], waits until somebody
+//! stands before it, and opens it.
 
+pub mod app;
+pub mod client;
+pub mod database;
+pub mod gate;
+mod handlers;
+pub mod process;
+pub mod proxy;
+pub mod script;
 pub mod ui;
+pub mod wire;
+
+pub use app::{Setting, Setup, TestApp};
+pub use client::Answer;
+pub use database::Kind;
+pub use gate::Gate;

@@ -1,0 +1,196 @@
+//! A payments API whose `POST /payments` can be retried without paying twice,
+//! whichever of its processes the retry reaches: start as many as you like with
+//! `DATABASE_URL=postgres://… cargo run -p example-payments-postgres`.
+
+use std::{env, error::Error, net::SocketAddr, time::Duration, time::SystemTime};
+
+use axum::extract::{FromRef, FromRequest, FromRequestParts, Path, State};
+use axum::http::{StatusCode, header, request::Parts};
+use axum::response::{IntoResponse, Response};
+use axum::{Json, Router, extract::rejection::JsonRejection, routing::get};
+use idem_runtime::{Idempotency, idempotent};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use sqlx::{PgConnection, PgPool, Postgres};
+use tokio::signal::{ctrl_c, unix::SignalKind, unix::signal};
+use tokio::{net::TcpListener, time::sleep};
+
+#[derive(Clone, FromRef)]
+struct App {
+    idempotency: Idempotency<Postgres>,
+    pool: PgPool,
+}
+
+#[idempotent(scope = "payments.create", tenant = account.id, ttl = "24h")]
+async fn create_payment(
+    account: Account,
+    tx: &mut PgConnection,
+    Body(payment): Body<CreatePayment>,
+) -> Result<impl IntoResponse, ApiError> {
+    let sql = "insert into payments (account, amount, currency, source) \
+               values ($1, $2, $3, $4) returning id";
+    let id: i64 = sqlx::query_scalar(sql)
+        .bind(account.id)
+        .bind(payment.amount)
+        .bind(&payment.currency)
+        .bind(&payment.source)
+        .fetch_one(tx)
+        .await?;
+    // An error takes the row back with it.
+    authorize(&payment.source).await?;
+    let location = [(header::LOCATION, format!("/payments/{id}"))];
+    Ok((StatusCode::CREATED, location, Json(Payment { id, payment })))
+}
+
+/// Plays the bank: the source says how the payment ends.
+async fn authorize(source: &str) -> Result<(), ApiError> {
+    match source {
+        "card_ok" => Ok(()),
+        "card_slow" => {
+            sleep(Duration::from_millis(500)).await;
+            Ok(())
+        }
+        "card_declined" => Err(ApiError(StatusCode::PAYMENT_REQUIRED, "declined")),
+        "card_unavailable" => Err(ApiError(StatusCode::SERVICE_UNAVAILABLE, "bank is closed")),
+        "card_panic" => panic!("the card broke the reader"),
+        _ => Err(ApiError(StatusCode::BAD_REQUEST, "unknown source")),
+    }
+}
+
+async fn list_payments(
+    account: Account,
+    State(pool): State<PgPool>,
+) -> Result<Json<Vec<Payment>>, ApiError> {
+    let query = sqlx::query_as("select * from payments where account = $1 order by id");
+    Ok(Json(query.bind(account.id).fetch_all(&pool).await?))
+}
+
+async fn get_payment(
+    account: Account,
+    State(pool): State<PgPool>,
+    Path(id): Path<i64>,
+) -> Result<Json<Payment>, ApiError> {
+    let query = sqlx::query_as("select * from payments where account = $1 and id = $2");
+    let query = query.bind(account.id).bind(id);
+    let payment = query.fetch_optional(&pool).await?;
+    let missing = ApiError(StatusCode::NOT_FOUND, "no such payment");
+    Ok(Json(payment.ok_or(missing)?))
+}
+
+#[derive(Serialize, sqlx::FromRow)]
+struct Payment {
+    id: i64,
+    #[serde(flatten)]
+    #[sqlx(flatten)]
+    payment: CreatePayment,
+}
+
+#[derive(Serialize, Deserialize, sqlx::FromRow)]
+struct CreatePayment {
+    #[serde(deserialize_with = "positive")]
+    amount: i64,
+    currency: String,
+    source: String,
+}
+
+fn positive<'de, D: Deserializer<'de>>(number: D) -> Result<i64, D::Error> {
+    match i64::deserialize(number)? {
+        positive @ 1.. => Ok(positive),
+        _ => Err(D::Error::custom("not above zero")),
+    }
+}
+
+/// Who asks. As an extractor it runs before a replay too.
+struct Account {
+    id: &'static str,
+}
+
+impl<S: Sync> FromRequestParts<S> for Account {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let id = match parts.headers.get(header::AUTHORIZATION) {
+            Some(token) if token == "Bearer alice-token" => "alice",
+            Some(token) if token == "Bearer bob-token" => "bob",
+            _ => return Err(ApiError(StatusCode::UNAUTHORIZED, "unknown token")),
+        };
+        Ok(Self { id })
+    }
+}
+
+/// `Json`, but a mistake in it is a 400: 422 says that the key was used before.
+#[derive(FromRequest)]
+#[from_request(via(Json), rejection(ApiError))]
+struct Body<T>(T);
+
+struct ApiError(StatusCode, &'static str);
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        (self.0, Json(serde_json::json!({ "error": self.1 }))).into_response()
+    }
+}
+
+impl From<JsonRejection> for ApiError {
+    fn from(_: JsonRejection) -> Self {
+        Self(StatusCode::BAD_REQUEST, "not a payment")
+    }
+}
+
+impl From<sqlx::Error> for ApiError {
+    fn from(error: sqlx::Error) -> Self {
+        eprintln!("database: {error}");
+        Self(StatusCode::INTERNAL_SERVER_ERROR, "try again")
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    tracing_subscriber::fmt().init();
+    let url = env::var("DATABASE_URL").map_err(|_| "set DATABASE_URL to a PostgreSQL database")?;
+    let pool = PgPool::connect(&url).await?;
+    // One batch is one transaction: of two processes that start together, one waits.
+    let schema = "select pg_advisory_xact_lock(1); \
+                  create table if not exists payments (\
+                  id bigint generated always as identity primary key, account text not null, \
+                  amount bigint not null, currency text not null, source text not null)";
+    sqlx::raw_sql(schema).execute(&pool).await?;
+    let idempotency = Idempotency::new(pool.clone());
+    idempotency.migrate().await?;
+    let sweeper = idempotency.spawn_sweeper(Duration::from_mins(1));
+
+    let app = App {
+        idempotency: idempotency.clone(),
+        pool,
+    };
+    let router = Router::new()
+        .route("/payments", get(list_payments).post(create_payment))
+        .route("/payments/{id}", get(get_payment))
+        .with_state(app);
+    let address = env::var("LISTEN").unwrap_or("127.0.0.1:3000".into());
+    let listener = TcpListener::bind(address).await?;
+    print_requests_to_try(listener.local_addr()?);
+    let server = axum::serve(listener, router);
+    server.with_graceful_shutdown(asked_to_stop()).await?;
+
+    // Handlers whose client has left finish too.
+    idempotency.drain(Duration::from_secs(30)).await;
+    sweeper.stop().await;
+    Ok(())
+}
+
+fn print_requests_to_try(address: SocketAddr) {
+    let key = SystemTime::UNIX_EPOCH
+        .elapsed()
+        .map_or(0, |age| age.as_secs());
+    let curl = format!(
+        "curl -i http://{address}/payments -H 'idempotency-key: {key}' \
+         -H 'authorization: Bearer alice-token' -H 'content-type: application/json' \
+         -d '{{\"amount\": 500, \"currency\": \"usd\", \"source\": \"card_ok\"}}'"
+    );
+    println!("listening on http://{address}; try a payment and its retry:\n{curl}\n{curl}");
+}
+
+async fn asked_to_stop() {
+    let mut terminate = signal(SignalKind::terminate()).expect("a handler for SIGTERM");
+    tokio::select! { _ = ctrl_c() => {}, _ = terminate.recv() => {} }
+}

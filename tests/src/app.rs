@@ -1,0 +1,392 @@
+//! The test application: handlers, a database, a server, and what a test may do with them.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request as HttpRequest, State};
+use axum::http::Method;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use idem_runtime::{Backend, Idempotency, Overrides, Seal, StoreError, StoreKeys, Sweeper};
+use sqlx::{Pool as SqlxPool, Postgres, Sqlite};
+use tokio::net::TcpListener;
+use tokio::task::AbortHandle;
+
+use crate::client::Request;
+use crate::database::{Kind, Pool, TestDatabase};
+use crate::gate::Gate;
+use crate::handlers::{self, AppState};
+use crate::proxy::Proxy;
+use crate::script::Script;
+
+/// What a test changes of the application before it starts.
+#[derive(Debug)]
+pub struct Setup {
+    /// The largest number of connections.
+    pub pool_size: u32,
+    /// How long the pool lets a caller wait for a connection.
+    pub acquire_timeout: Duration,
+    /// What the builder is told.
+    pub settings: Vec<Setting>,
+    /// Whether the library's tables are created.
+    pub migrate: bool,
+    /// Layers around the router.
+    pub layers: fn(Router) -> Router,
+    /// Whether the connections go through a [`Proxy`]; for PostgreSQL.
+    pub proxy: bool,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            pool_size: 5,
+            acquire_timeout: Duration::from_secs(10),
+            settings: Vec::new(),
+            migrate: true,
+            layers: |router| router,
+            proxy: false,
+        }
+    }
+}
+
+/// One call of the builder.
+#[derive(Clone, Copy, Debug)]
+pub enum Setting {
+    /// Names the table of keys.
+    KeysTable(&'static str),
+    /// Stores digests instead of keys.
+    DigestKeys,
+    /// Encrypts what is stored, with [`Reversed`].
+    Seal,
+    /// Renders problems as the text `refused: <type>`.
+    PlainProblems,
+    /// Overrides what the attribute of a scope says.
+    Scope(&'static str, Overrides),
+}
+
+/// The doors that a test has around the router.
+#[derive(Clone, Debug, Default)]
+pub struct Doors {
+    /// Where requests arrive; always open.
+    pub entered: Gate,
+    /// Where an answer waits that is ready to leave.
+    pub answer: Gate,
+    /// Where those arrive whose client left before the answer.
+    pub departed: Gate,
+}
+
+/// The handle, whatever its database.
+#[derive(Clone, Debug)]
+pub enum Handle {
+    /// On PostgreSQL.
+    Postgres(Idempotency<Postgres>),
+    /// On SQLite.
+    Sqlite(Idempotency<Sqlite>),
+}
+
+/// Calls a method of the handle, whatever its database.
+macro_rules! on_handle {
+    ($handle:expr, $name:ident => $call:expr) => {
+        match $handle {
+            Handle::Postgres($name) => $call,
+            Handle::Sqlite($name) => $call,
+        }
+    };
+}
+
+impl Handle {
+    /// Makes a handle.
+    #[must_use]
+    pub fn new(pool: &Pool, settings: &[Setting]) -> Self {
+        match pool {
+            Pool::Postgres(pool) => Self::Postgres(build(pool.clone(), settings)),
+            Pool::Sqlite(pool) => Self::Sqlite(build(pool.clone(), settings)),
+        }
+    }
+
+    /// Creates the library's tables.
+    ///
+    /// # Errors
+    /// Those of [`Idempotency::migrate`].
+    pub async fn migrate(&self) -> Result<(), StoreError> {
+        on_handle!(self, handle => handle.migrate().await)
+    }
+
+    /// Returns the SQL of the migration.
+    #[must_use]
+    pub fn migration_sql(&self) -> String {
+        on_handle!(self, handle => handle.migration_sql())
+    }
+
+    /// Removes expired keys.
+    ///
+    /// # Errors
+    /// Those of [`Idempotency::sweep`].
+    pub async fn sweep(&self) -> Result<u64, StoreError> {
+        on_handle!(self, handle => handle.sweep().await)
+    }
+
+    /// Sweeps in the background.
+    pub fn spawn_sweeper(&self, period: Duration) -> Sweeper {
+        on_handle!(self, handle => handle.spawn_sweeper(period))
+    }
+
+    /// Stops claiming and waits for what runs.
+    pub async fn drain(&self, limit: Duration) -> bool {
+        on_handle!(self, handle => handle.drain(limit).await)
+    }
+
+    /// Builds the router of the test application around this handle.
+    pub fn router(&self, script: &Script, doors: &Doors) -> Router {
+        let script = script.clone();
+        let router = match self.clone() {
+            Self::Postgres(idempotency) => handlers::postgres::router(AppState {
+                idempotency,
+                script,
+            }),
+            Self::Sqlite(idempotency) => handlers::sqlite::router(AppState {
+                idempotency,
+                script,
+            }),
+        };
+        router.layer(from_fn_with_state(doors.clone(), pass_doors))
+    }
+}
+
+fn build<DB: Backend>(pool: SqlxPool<DB>, settings: &[Setting]) -> Idempotency<DB> {
+    let builder = settings.iter().fold(
+        Idempotency::builder(pool),
+        |builder, setting| match *setting {
+            Setting::KeysTable(name) => builder.keys_table(name),
+            Setting::DigestKeys => builder.store_keys(StoreKeys::Digest),
+            Setting::Seal => builder.seal(Reversed),
+            Setting::PlainProblems => builder.render_problem(|problem| {
+                (problem.status(), format!("refused: {}", problem.type_uri())).into_response()
+            }),
+            Setting::Scope(scope, overrides) => builder.scope(scope, overrides),
+        },
+    );
+    builder.build().expect("settings that work")
+}
+
+fn keys_table(setting: &Setting) -> Option<&'static str> {
+    match setting {
+        Setting::KeysTable(name) => Some(name),
+        _ => None,
+    }
+}
+
+/// Stands in for a cipher: reverses the bytes and binds the context to them.
+#[derive(Debug)]
+pub struct Reversed;
+
+type SealResult = Result<Vec<u8>, Box<dyn std::error::Error + Send + Sync>>;
+
+impl Seal for Reversed {
+    fn seal(&self, context: &[u8], plain: &[u8]) -> SealResult {
+        Ok([context, plain].concat().into_iter().rev().collect())
+    }
+
+    fn open(&self, context: &[u8], sealed: &[u8]) -> SealResult {
+        let opened: Vec<u8> = sealed.iter().rev().copied().collect();
+        let plain = opened
+            .strip_prefix(context)
+            .ok_or("sealed for another context")?;
+        Ok(plain.to_vec())
+    }
+}
+
+async fn pass_doors(State(doors): State<Doors>, request: HttpRequest, next: Next) -> Response {
+    doors.entered.arrive();
+    let mut leaving = Leaving {
+        departed: doors.departed,
+        answered: false,
+    };
+    let response = next.run(request).await;
+    doors.answer.pass().await;
+    leaving.answered = true;
+    response
+}
+
+/// Notices that the server dropped the request's future, as it does when the client leaves.
+struct Leaving {
+    departed: Gate,
+    answered: bool,
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.departed.arrive();
+        }
+    }
+}
+
+/// An application that serves on a socket, on a database of its own.
+#[derive(Debug)]
+pub struct TestApp {
+    /// The database it runs on.
+    pub kind: Kind,
+    /// What its handlers do.
+    pub script: Script,
+    /// What a test does between the handlers and the client.
+    pub doors: Doors,
+    /// The handle of the handlers.
+    pub handle: Handle,
+    /// The application's connections.
+    pub pool: Pool,
+    /// Connections of the test's own; in memory, the application's.
+    pub database: Pool,
+    /// What stands between the application and its database, if the setup asks for it.
+    pub proxy: Option<Proxy>,
+    /// Where it serves.
+    pub address: SocketAddr,
+    keys_table: &'static str,
+    client: reqwest::Client,
+    server: AbortHandle,
+    // The last field: the server goes before its database.
+    _database: TestDatabase,
+}
+
+impl TestApp {
+    /// Starts an application with the default setup.
+    pub async fn start(kind: Kind) -> Self {
+        Self::with(kind, Setup::default()).await
+    }
+
+    /// Starts an application.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub async fn with(kind: Kind, setup: Setup) -> Self {
+        let owned = TestDatabase::create(kind).await;
+        let size = setup.pool_size;
+        let proxy = if setup.proxy {
+            Some(owned.proxy().await)
+        } else {
+            None
+        };
+        let pool = match &proxy {
+            Some(proxy) => {
+                owned
+                    .connect_through(proxy, size, setup.acquire_timeout)
+                    .await
+            }
+            None => owned.connect(size, setup.acquire_timeout).await,
+        };
+        let database = owned.pool().clone();
+        let handle = Handle::new(&pool, &setup.settings);
+        if setup.migrate {
+            handle.migrate().await.expect("the tables are created");
+        }
+        let (script, doors) = (Script::default(), Doors::default());
+        let router = (setup.layers)(handle.router(&script, &doors));
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let server = tokio::spawn(async move { axum::serve(listener, router).await });
+        Self {
+            kind,
+            script,
+            doors,
+            handle,
+            pool,
+            database,
+            proxy,
+            address,
+            keys_table: setup
+                .settings
+                .iter()
+                .find_map(keys_table)
+                .unwrap_or("idempotency_keys"),
+            client: client(),
+            server: server.abort_handle(),
+            _database: owned,
+        }
+    }
+
+    /// Begins a POST.
+    pub fn post(&self, path: &str) -> Request {
+        self.request(Method::POST, path)
+    }
+
+    /// Begins a request.
+    pub fn request(&self, method: Method, path: &str) -> Request {
+        Request::new(
+            &self.client,
+            method,
+            format!("http://{}{path}", self.address),
+        )
+    }
+
+    /// Counts the effects in the database.
+    pub async fn effects(&self) -> i64 {
+        self.database.number("select count(*) from effects").await
+    }
+
+    /// Counts the keys in the database.
+    pub async fn keys(&self) -> i64 {
+        self.database
+            .number(&format!("select count(*) from {}", self.keys_table))
+            .await
+    }
+
+    /// Makes every stored key expire a moment ago.
+    pub async fn expire_keys(&self) {
+        let earlier = if self.kind.is_sqlite() {
+            "0"
+        } else {
+            "now() - interval '1 second'"
+        };
+        let table = self.keys_table;
+        self.database
+            .execute(&format!("update {table} set expires_at = {earlier}"))
+            .await;
+    }
+
+    /// Makes the application connect anew; on PostgreSQL.
+    pub async fn end_sessions(&self) {
+        self.database
+            .execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity \
+                 where datname = current_database() and pid <> pg_backend_pid()",
+            )
+            .await;
+    }
+
+    /// Asserts that neither an effect nor a key is in the database.
+    ///
+    /// # Panics
+    /// When there is one.
+    pub async fn assert_untouched(&self) {
+        assert_eq!(
+            (self.effects().await, self.keys().await),
+            (0, 0),
+            "effects and keys"
+        );
+    }
+}
+
+impl Drop for TestApp {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+/// A client that follows nothing and decodes nothing.
+#[must_use]
+pub(crate) fn client() -> reqwest::Client {
+    let builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
+    builder.build().expect("a client")
+}
+
+/// A body that arrives in many chunks.
+pub fn in_chunks(body: &Bytes, size: usize) -> reqwest::Body {
+    let chunks: Vec<_> = body
+        .chunks(size)
+        .map(Bytes::copy_from_slice)
+        .map(Ok::<_, std::io::Error>)
+        .collect();
+    reqwest::Body::wrap_stream(futures_util::stream::iter(chunks))
+}

@@ -1,0 +1,63 @@
+//! The test application as a process of its own, on the database `DATABASE_URL`, until its
+//! standard input ends. `POST /control/{door}/…` works the gates inside.
+
+use std::env;
+use std::io::Read;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::routing::post;
+use idem_tests::Gate;
+use idem_tests::app::{Doors, Handle};
+use idem_tests::database::{Kind, connect};
+use idem_tests::script::Script;
+use tokio::net::TcpListener;
+
+#[tokio::main]
+async fn main() {
+    let url = env::var("DATABASE_URL").expect("DATABASE_URL");
+    let kind = if url.starts_with("sqlite:") {
+        Kind::Sqlite
+    } else {
+        Kind::Postgres
+    };
+    let pool = connect(kind, &url, 5, Duration::from_secs(10)).await;
+    let handle = Handle::new(&pool, &[]);
+    handle.migrate().await.expect("the tables are created");
+
+    let (script, doors) = (Script::default(), Doors::default());
+    let router = handle
+        .router(&script, &doors)
+        .nest("/control/handler", control(script.gate.clone()))
+        .nest("/control/answer", control(doors.answer.clone()));
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    println!(
+        "listening on http://{}",
+        listener.local_addr().expect("an address")
+    );
+
+    std::thread::spawn(|| {
+        // Nothing is ever sent: this returns when the test is gone.
+        let _ = std::io::stdin().read(&mut [0]);
+        std::process::exit(0);
+    });
+    axum::serve(listener, router)
+        .await
+        .expect("the server serves");
+}
+
+fn control(gate: Gate) -> Router {
+    Router::new()
+        .route(
+            "/close",
+            post(async |State(gate): State<Gate>| gate.close()),
+        )
+        .route("/open", post(async |State(gate): State<Gate>| gate.open()))
+        .route("/arrived/{count}", post(until_arrived))
+        .with_state(gate)
+}
+
+async fn until_arrived(State(gate): State<Gate>, Path(count): Path<usize>) {
+    gate.until_arrived(count).await;
+}

@@ -1,0 +1,139 @@
+//! Servers in processes of their own, which a test can kill.
+
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+
+use axum::http::Method;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::sync::Mutex;
+
+use crate::client::Request;
+use crate::{Answer, app};
+
+/// A server in its own process, killed with this value.
+#[derive(Debug)]
+pub struct ServerProcess {
+    child: Child,
+    output: Mutex<Lines<BufReader<ChildStdout>>>,
+    url: String,
+    client: reqwest::Client,
+}
+
+/// A gate inside the process.
+#[derive(Clone, Copy, Debug)]
+pub enum Door {
+    /// In the handler, after its writes.
+    Handler,
+    /// After the commit, before the answer.
+    Answer,
+}
+
+impl ServerProcess {
+    /// Starts a program in a folder, and waits until it says where it listens.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub async fn start(program: &Path, folder: &Path, environment: &[(&str, &str)]) -> Self {
+        let mut command = Command::new(program);
+        command
+            .current_dir(folder)
+            .envs(environment.iter().copied());
+        // The test server ends when its standard input does, even if this process is killed.
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true);
+        let mut child = command.spawn().expect("the program starts");
+        let mut output = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let line = output
+            .next_line()
+            .await
+            .expect("the pipe is open")
+            .unwrap_or_default();
+        let url = line.split_whitespace().find_map(|word| {
+            let end = word.trim_end_matches(|last: char| !last.is_ascii_digit());
+            end.starts_with("http://").then(|| end.to_owned())
+        });
+        let url = url.unwrap_or_else(|| panic!("no address in {line:?}"));
+        Self {
+            child,
+            output: Mutex::new(output),
+            url,
+            client: app::client(),
+        }
+    }
+
+    /// Returns the next line that the program prints.
+    ///
+    /// # Panics
+    /// When it prints no more.
+    pub async fn printed(&self) -> String {
+        let line = self.output.lock().await.next_line().await;
+        line.expect("the pipe is open").expect("another line")
+    }
+
+    /// Begins a GET.
+    pub fn get(&self, path: &str) -> Request {
+        Request::new(&self.client, Method::GET, format!("{}{path}", self.url))
+    }
+
+    /// Begins a POST.
+    pub fn post(&self, path: &str) -> Request {
+        Request::new(&self.client, Method::POST, format!("{}{path}", self.url))
+    }
+
+    /// Closes a gate inside the process.
+    pub async fn close(&self, door: Door) {
+        self.control(door, "close").await;
+    }
+
+    /// Opens a gate inside the process.
+    pub async fn open(&self, door: Door) {
+        self.control(door, "open").await;
+    }
+
+    /// Waits until `count` have arrived at a gate inside the process.
+    pub async fn until_arrived(&self, door: Door, count: usize) {
+        self.control(door, &format!("arrived/{count}")).await;
+    }
+
+    async fn control(&self, door: Door, what: &str) -> Answer {
+        let door = match door {
+            Door::Handler => "handler",
+            Door::Answer => "answer",
+        };
+        let answer = self.post(&format!("/control/{door}/{what}")).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer
+    }
+
+    /// Kills the process, as `kill -9` does, and waits until it is gone.
+    ///
+    /// # Panics
+    /// When it cannot be killed.
+    pub async fn kill(mut self) {
+        self.child.kill().await.expect("the process is killed");
+    }
+
+    /// Asks the process to stop, as `kill` does.
+    ///
+    /// # Panics
+    /// When nobody can be asked.
+    pub async fn ask_to_stop(&self) {
+        let id = self.child.id().expect("the process runs").to_string();
+        let asked = Command::new("sh")
+            .args(["-c", &format!("kill -TERM {id}")])
+            .status()
+            .await;
+        assert!(asked.is_ok_and(|status| status.success()), "nobody to ask");
+    }
+
+    /// Waits until the process has ended by itself.
+    ///
+    /// # Panics
+    /// When it cannot be waited for.
+    pub async fn ended(mut self) -> ExitStatus {
+        self.child.wait().await.expect("the process ends")
+    }
+}

@@ -1,0 +1,196 @@
+//! What happens when the database fails: before the handler, or at the commit.
+
+use std::time::Duration;
+
+use idem_tests::proxy::Fault;
+use idem_tests::{Gate, Kind, Setup, TestApp};
+
+stamp!(
+    the_handler_does_not_run_when_the_store_is_down,
+    the_handler_does_not_run_when_the_tables_are_missing,
+    a_commit_that_fails_is_no_success,
+);
+
+stamp!(
+    postgres: the_handler_does_not_run_when_no_connection_is_free,
+    the_handler_does_not_run_when_the_database_is_gone,
+    a_constraint_that_fails_at_the_commit_is_an_answer,
+    a_serialization_failure_at_the_commit_may_be_retried,
+    a_connection_lost_before_the_commit_rolls_back,
+    a_connection_lost_after_the_commit_is_found_out,
+    a_commit_that_nobody_can_ask_about_is_no_success,
+    the_isolation_level_is_read_committed_whatever_the_default,
+);
+
+async fn the_handler_does_not_run_when_the_store_is_down(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    app.pool.close().await;
+    let answer = app.post("/effects").key("k").await;
+    answer.assert_refused(503, "store-unavailable");
+    assert!(answer.refusal().retryable);
+    assert_eq!(app.script.gate.arrived(), 0);
+}
+
+async fn the_handler_does_not_run_when_the_tables_are_missing(kind: Kind) {
+    let app = TestApp::with(
+        kind,
+        Setup {
+            migrate: false,
+            ..Setup::default()
+        },
+    )
+    .await;
+    let answer = app.post("/effects").key("k").await;
+    assert_eq!(answer.status, 503, "{answer:?}");
+    assert_eq!(app.script.gate.arrived(), 0);
+
+    // Nothing needs to be started again after the migration.
+    app.handle.migrate().await.expect("the tables are created");
+    assert_eq!(app.post("/effects").key("k").await.status, 201);
+}
+
+async fn a_commit_that_fails_is_no_success(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    app.script
+        .statements(["insert into children (parent) values (42)"]);
+    let answer = app.post("/effects").key("k").await;
+    answer.assert_refused(503, "transaction-aborted");
+    app.assert_untouched().await;
+
+    app.script.statements([]);
+    assert_eq!(app.post("/effects").key("k").await.status, 201);
+    assert_eq!(app.effects().await, 1);
+}
+
+async fn a_constraint_that_fails_at_the_commit_is_an_answer(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    app.database
+        .execute("create table codes (code integer unique deferrable initially deferred)")
+        .await;
+    app.script.statements(["insert into codes values (1), (1)"]);
+    app.post("/effects")
+        .key("k")
+        .await
+        .assert_refused(503, "transaction-aborted");
+    app.assert_untouched().await;
+}
+
+async fn the_handler_does_not_run_when_no_connection_is_free(kind: Kind) {
+    let acquire_timeout = Duration::from_millis(200);
+    let setup = Setup {
+        pool_size: 1,
+        acquire_timeout,
+        ..Setup::default()
+    };
+    let app = TestApp::with(kind, setup).await;
+    app.script.gate.close();
+    let first = app.post("/effects").key("one").start();
+    app.script.gate.until_arrived(1).await;
+
+    app.post("/effects")
+        .key("two")
+        .await
+        .assert_refused(503, "store-unavailable");
+    assert_eq!(app.script.gate.arrived(), 1);
+
+    app.script.gate.open();
+    assert_eq!(first.answer().await.status, 201);
+    assert_eq!(app.post("/effects").key("two").await.status, 201);
+}
+
+fn behind_a_proxy() -> Setup {
+    Setup {
+        proxy: true,
+        acquire_timeout: Duration::from_secs(1),
+        ..Setup::default()
+    }
+}
+
+async fn the_handler_does_not_run_when_the_database_is_gone(kind: Kind) {
+    let app = TestApp::with(kind, behind_a_proxy()).await;
+    app.proxy.as_ref().expect("a proxy").cut();
+    app.post("/effects")
+        .key("k")
+        .await
+        .assert_refused(503, "store-unavailable");
+    assert_eq!(app.script.gate.arrived(), 0);
+    app.assert_untouched().await;
+}
+
+async fn a_serialization_failure_at_the_commit_may_be_retried(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    app.database
+        .execute(
+            "create function fail() returns trigger language plpgsql as \
+             $$ begin raise exception 'no' using errcode = 'serialization_failure'; end $$; \
+             create constraint trigger fail after insert on marks \
+             deferrable initially deferred for each row execute function fail()",
+        )
+        .await;
+    app.script.statements(["insert into marks values (1)"]);
+    let answer = app.post("/effects").key("k").await;
+    answer.assert_refused(503, "transaction-aborted");
+    assert!(answer.refusal().retryable);
+    app.assert_untouched().await;
+}
+
+async fn a_connection_lost_before_the_commit_rolls_back(kind: Kind) {
+    let app = TestApp::with(kind, behind_a_proxy()).await;
+    app.proxy
+        .as_ref()
+        .expect("a proxy")
+        .fail("commit\0", Fault::CutBefore);
+    let lost = app.post("/effects").key("k").await;
+    assert_eq!(lost.status, 503, "{lost:?}");
+    app.assert_untouched().await;
+
+    assert_eq!(app.post("/effects").key("k").await.status, 201);
+    assert_eq!(app.effects().await, 1);
+}
+
+async fn a_connection_lost_after_the_commit_is_found_out(kind: Kind) {
+    let app = TestApp::with(kind, behind_a_proxy()).await;
+    app.proxy
+        .as_ref()
+        .expect("a proxy")
+        .fail("commit\0", Fault::CutAfter);
+    let first = app.post("/effects").key("k").await;
+    assert_eq!(first.status, 201, "{first:?}");
+
+    let retry = app.post("/effects").key("k").await;
+    assert!(retry.status == 201 && retry.is_replay(), "{retry:?}");
+    assert_eq!(retry.body, first.body);
+    assert_eq!(app.effects().await, 1);
+}
+
+async fn a_commit_that_nobody_can_ask_about_is_no_success(kind: Kind) {
+    let app = TestApp::with(kind, behind_a_proxy()).await;
+    let proxy = app.proxy.as_ref().expect("a proxy");
+    let reply = Gate::default();
+    reply.close();
+    proxy.fail("commit\0", Fault::Hold(reply.clone()));
+    let first = app.post("/effects").key("k").start();
+    reply.until_arrived(1).await;
+    proxy.cut();
+
+    first.answer().await.assert_refused(503, "outcome-unknown");
+    assert_eq!((app.effects().await, app.keys().await), (1, 1));
+}
+
+async fn the_isolation_level_is_read_committed_whatever_the_default(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    app.database
+        .execute(
+            "do $$ begin execute format('alter database %I set default_transaction_isolation \
+             = serializable', current_database()); end $$; \
+             create table levels (level text)",
+        )
+        .await;
+    app.script
+        .statements(["insert into levels select current_setting('transaction_isolation')"]);
+    // A connection keeps the default that it began with.
+    app.end_sessions().await;
+    assert_eq!(app.post("/effects").key("k").await.status, 201);
+    let level = app.database.text("select level from levels").await;
+    assert_eq!(level, "read committed");
+}

@@ -1,0 +1,193 @@
+//! The engine without HTTP: `Idempotency::once`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use idem_runtime::{InvalidRequest, Once, OnceError, Outcome};
+use idem_tests::app::Handle;
+use idem_tests::{Gate, Kind, TestApp};
+use sqlx::{PgConnection, SqliteConnection};
+
+stamp!(
+    work_runs_once_and_its_result_comes_back,
+    other_work_with_the_same_key_is_a_mismatch,
+    work_that_fails_is_rolled_back_and_may_run_again,
+    work_in_progress_is_told_and_can_be_waited_for,
+    work_that_panics_or_takes_too_long_frees_the_key,
+    work_goes_on_when_its_caller_does_not,
+);
+
+/// A job that writes an effect, passes a gate, and returns how often it ran.
+#[derive(Clone, Debug, Default)]
+struct Work {
+    gate: Gate,
+    runs: Arc<AtomicUsize>,
+    fails: bool,
+    panics: bool,
+}
+
+type Done = Result<Outcome<usize>, OnceError<Failed>>;
+
+#[derive(Debug)]
+struct Failed;
+
+impl Work {
+    async fn run(&self) -> Result<usize, Failed> {
+        self.gate.pass().await;
+        assert!(!self.panics, "as the test wants");
+        let run = self.runs.fetch_add(1, Ordering::SeqCst) + 1;
+        if self.fails { Err(Failed) } else { Ok(run) }
+    }
+}
+
+const INSERT: &str = "insert into effects (account, label) values ('once', '')";
+
+async fn once(app: &TestApp, what: Once, work: Work) -> Done {
+    match &app.handle {
+        Handle::Postgres(handle) => {
+            let work = async move |tx: &mut PgConnection| {
+                sqlx::query(INSERT).execute(tx).await.expect("an effect");
+                work.run().await
+            };
+            handle.once(what, work).await
+        }
+        Handle::Sqlite(handle) => {
+            let work = async move |tx: &mut SqliteConnection| {
+                sqlx::query(INSERT).execute(tx).await.expect("an effect");
+                work.run().await
+            };
+            handle.once(what, work).await
+        }
+    }
+}
+
+fn job(key: &str) -> Once {
+    Once::new("jobs", "nightly", key).expect("a job")
+}
+
+async fn work_runs_once_and_its_result_comes_back(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    let work = Work::default();
+    let first = once(&app, job("k"), work.clone()).await.expect("the first");
+    assert_eq!(first, Outcome::Executed(1));
+    let retry = once(&app, job("k"), work.clone()).await.expect("the retry");
+    assert_eq!(retry, Outcome::Replayed(1));
+    assert_eq!(app.effects().await, 1);
+    let other = once(&app, job("other"), work).await.expect("another job");
+    assert_eq!(other, Outcome::Executed(2));
+}
+
+async fn other_work_with_the_same_key_is_a_mismatch(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    let what = |amount: u64| job("k").fingerprint(&amount).expect("a fingerprint");
+    once(&app, what(5), Work::default())
+        .await
+        .expect("the first");
+    let other = once(&app, what(6), Work::default()).await;
+    assert!(matches!(other, Err(OnceError::Mismatch)), "{other:?}");
+    assert_eq!(app.effects().await, 1);
+}
+
+async fn work_that_fails_is_rolled_back_and_may_run_again(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    let failing = Work {
+        fails: true,
+        ..Work::default()
+    };
+    let failed = once(&app, job("k"), failing).await;
+    assert!(matches!(failed, Err(OnceError::Work(Failed))), "{failed:?}");
+    app.assert_untouched().await;
+    let retry = once(&app, job("k"), Work::default())
+        .await
+        .expect("the retry");
+    assert_eq!(retry, Outcome::Executed(1));
+}
+
+async fn work_in_progress_is_told_and_can_be_waited_for(kind: Kind) {
+    let app = Arc::new(TestApp::start(kind).await);
+    let work = Work::default();
+    work.gate.close();
+    let first = tokio::spawn({
+        let (app, work) = (Arc::clone(&app), work.clone());
+        async move { once(&app, job("k"), work).await }
+    });
+    work.gate.until_arrived(1).await;
+
+    let duplicate = once(&app, job("k"), work.clone()).await;
+    assert!(
+        matches!(duplicate, Err(OnceError::InProgress)),
+        "{duplicate:?}"
+    );
+
+    let patient = tokio::spawn({
+        let (app, work) = (Arc::clone(&app), work.clone());
+        async move { once(&app, job("k").wait(Duration::from_mins(1)), work).await }
+    });
+    work.gate.open();
+    assert_eq!(
+        first.await.expect("no panic").expect("the first"),
+        Outcome::Executed(1)
+    );
+    let patient = patient.await.expect("no panic").expect("the duplicate");
+    assert_eq!(patient, Outcome::Replayed(1));
+    assert_eq!(app.effects().await, 1);
+}
+
+async fn work_that_panics_or_takes_too_long_frees_the_key(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    let panicking = Work {
+        panics: true,
+        ..Work::default()
+    };
+    let panicked = once(&app, job("k"), panicking).await;
+    assert!(matches!(panicked, Err(OnceError::Panicked)), "{panicked:?}");
+
+    let slow = Work::default();
+    slow.gate.close();
+    let late = once(&app, job("k").timeout(Duration::from_millis(50)), slow).await;
+    assert!(matches!(late, Err(OnceError::TimedOut)), "{late:?}");
+
+    app.assert_untouched().await;
+    let retry = once(&app, job("k"), Work::default())
+        .await
+        .expect("the retry");
+    assert_eq!(retry, Outcome::Executed(1));
+}
+
+async fn work_goes_on_when_its_caller_does_not(kind: Kind) {
+    let app = Arc::new(TestApp::start(kind).await);
+    let work = Work::default();
+    work.gate.close();
+    let caller = tokio::spawn({
+        let (app, work) = (Arc::clone(&app), work.clone());
+        async move { once(&app, job("k"), work).await }
+    });
+    work.gate.until_arrived(1).await;
+    caller.abort();
+    assert!(caller.await.is_err_and(|error| error.is_cancelled()));
+
+    work.gate.open();
+    let patient = once(&app, job("k").wait(Duration::from_mins(1)), work).await;
+    assert_eq!(patient.expect("the retry"), Outcome::Replayed(1));
+    assert_eq!(app.effects().await, 1);
+}
+
+#[test]
+fn what_identifies_no_work_is_refused() {
+    let refused = [
+        Once::new("Jobs", "nightly", "k").err(),
+        Once::new("jobs", "", "k").err(),
+        Once::new("jobs", "nightly", "").err(),
+        job("k").ttl(Duration::ZERO).err(),
+    ];
+    assert!(matches!(
+        refused,
+        [
+            Some(InvalidRequest::Scope),
+            Some(InvalidRequest::Tenant(_)),
+            Some(InvalidRequest::Key(_)),
+            Some(InvalidRequest::Ttl(_)),
+        ]
+    ));
+}

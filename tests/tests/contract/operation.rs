@@ -1,0 +1,261 @@
+//! What an operator sets up, and what is in the tables.
+
+use std::time::Duration;
+
+use idem_runtime::{ConfigError, Idempotency, Overrides, StoreErrorKind};
+use idem_tests::app::Handle;
+use idem_tests::{Kind, Setting, Setup, TestApp};
+use sqlx::SqlitePool;
+
+stamp!(
+    migrating_twice_changes_nothing,
+    two_handles_may_migrate_at_once,
+    the_printed_migration_is_the_migration,
+    a_table_of_another_shape_is_found_at_the_migration,
+    the_table_can_have_another_name,
+    an_override_of_the_time_out_holds,
+    an_override_of_the_largest_response_holds,
+    keys_can_be_stored_as_digests,
+    responses_can_be_sealed,
+    a_response_that_does_not_open_is_no_answer,
+);
+
+async fn migrating_twice_changes_nothing(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    let first = app.post("/effects").key("k").await;
+    app.handle.migrate().await.expect("a second migration");
+    app.post("/effects").key("k").await.assert_replays(&first);
+}
+
+async fn two_handles_may_migrate_at_once(kind: Kind) {
+    let app = TestApp::with(
+        kind,
+        Setup {
+            migrate: false,
+            ..Setup::default()
+        },
+    )
+    .await;
+    let migrations: Vec<_> = (0..4)
+        .map(|_| Handle::new(&app.pool, &[]))
+        .map(|handle| tokio::spawn(async move { handle.migrate().await }))
+        .collect();
+    for migration in migrations {
+        migration.await.expect("no panic").expect("a migration");
+    }
+    assert_eq!(app.post("/effects").key("k").await.status, 201);
+}
+
+async fn the_printed_migration_is_the_migration(kind: Kind) {
+    let app = TestApp::with(
+        kind,
+        Setup {
+            migrate: false,
+            ..Setup::default()
+        },
+    )
+    .await;
+    app.database.execute(&app.handle.migration_sql()).await;
+    let first = app.post("/effects").key("k").await;
+    assert_eq!(first.status, 201);
+    app.post("/effects").key("k").await.assert_replays(&first);
+}
+
+async fn a_table_of_another_shape_is_found_at_the_migration(kind: Kind) {
+    let app = TestApp::with(
+        kind,
+        Setup {
+            migrate: false,
+            ..Setup::default()
+        },
+    )
+    .await;
+    app.database
+        .execute("create table idempotency_keys (key text, expires_at integer)")
+        .await;
+    let error = app.handle.migrate().await.expect_err("a wrong table");
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+}
+
+async fn the_table_can_have_another_name(kind: Kind) {
+    let setup = Setup {
+        settings: vec![Setting::KeysTable("Other_keys")],
+        ..Setup::default()
+    };
+    let app = TestApp::with(kind, setup).await;
+    let first = app.post("/effects").key("k").await;
+    assert_eq!(first.status, 201);
+    app.post("/effects").key("k").await.assert_replays(&first);
+    assert_eq!(app.keys().await, 1);
+    app.expire_keys().await;
+    assert_eq!(app.handle.sweep().await.expect("a sweep"), 1);
+}
+
+async fn an_override_of_the_time_out_holds(kind: Kind) {
+    let settings = vec![Setting::Scope(
+        "effects",
+        Overrides::new().timeout(Duration::from_millis(100)),
+    )];
+    let app = TestApp::with(
+        kind,
+        Setup {
+            settings,
+            ..Setup::default()
+        },
+    )
+    .await;
+    app.script.gate.close();
+    app.post("/effects")
+        .key("k")
+        .await
+        .assert_refused(503, "timed-out");
+    app.script.gate.open();
+}
+
+async fn an_override_of_the_largest_response_holds(kind: Kind) {
+    let settings = vec![Setting::Scope("effects", Overrides::new().max_response(3))];
+    let app = TestApp::with(
+        kind,
+        Setup {
+            settings,
+            ..Setup::default()
+        },
+    )
+    .await;
+    app.script.answer(|| "four");
+    assert_eq!(app.post("/effects").key("k").await.body, "four");
+    app.post("/effects")
+        .key("k")
+        .await
+        .assert_refused(409, "response-not-kept");
+}
+
+async fn keys_can_be_stored_as_digests(kind: Kind) {
+    let app = TestApp::with(
+        kind,
+        Setup {
+            settings: vec![Setting::DigestKeys],
+            ..Setup::default()
+        },
+    )
+    .await;
+    let first = app.post("/effects").key("a-key-to-hide").await;
+    app.post("/effects")
+        .key("a-key-to-hide")
+        .await
+        .assert_replays(&first);
+    app.post("/effects")
+        .key("a-key-to-hide")
+        .account("bob")
+        .await;
+
+    let stored = app
+        .database
+        .text("select min(key) from idempotency_keys")
+        .await;
+    assert!(
+        stored.len() == 64 && stored.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        "{stored}"
+    );
+    let distinct = "select count(distinct key) from idempotency_keys";
+    assert_eq!(app.database.number(distinct).await, 2);
+}
+
+async fn responses_can_be_sealed(kind: Kind) {
+    let app = TestApp::with(
+        kind,
+        Setup {
+            settings: vec![Setting::Seal],
+            ..Setup::default()
+        },
+    )
+    .await;
+    app.script
+        .answer(|| ([("x-secret", "header-secret")], "body-secret"));
+    let first = app.post("/effects").key("k").await;
+    app.post("/effects").key("k").await.assert_replays(&first);
+
+    for (column, secret) in [("headers", "header-secret"), ("body", "body-secret")] {
+        let reversed: String = secret.chars().rev().collect();
+        for (text, count) in [(secret, 0), (reversed.as_str(), 1)] {
+            let found = if kind.is_sqlite() {
+                format!("instr({column}, cast('{text}' as blob)) > 0")
+            } else {
+                format!("position('{text}'::bytea in {column}) > 0")
+            };
+            let found = format!("select count(*) from idempotency_keys where {found}");
+            assert_eq!(
+                app.database.number(&found).await,
+                count,
+                "{text} in {column}"
+            );
+        }
+    }
+}
+
+async fn a_response_that_does_not_open_is_no_answer(kind: Kind) {
+    let app = TestApp::with(
+        kind,
+        Setup {
+            settings: vec![Setting::Seal],
+            ..Setup::default()
+        },
+    )
+    .await;
+    assert_eq!(app.post("/effects").key("k").await.status, 201);
+    // Moved to another key, it has another context.
+    app.database
+        .execute("update idempotency_keys set key = 'moved'")
+        .await;
+    let moved = app.post("/effects").key("moved").await;
+    assert!(moved.status >= 500, "{moved:?}");
+    assert_eq!(app.effects().await, 1);
+}
+
+#[tokio::test]
+async fn settings_that_cannot_work_are_refused_at_the_start() {
+    let pool = SqlitePool::connect_lazy("sqlite::memory:").expect("a pool");
+    let build = || Idempotency::builder(pool.clone());
+    for name in [
+        "",
+        "keys; drop table keys",
+        "1keys",
+        "schl\u{fc}ssel",
+        &"k".repeat(49),
+    ] {
+        let error = build().keys_table(name).build().expect_err(name);
+        assert!(matches!(error, ConfigError::TableName(_)), "{error}");
+    }
+    let none = Overrides::new();
+    for (scope, overrides) in [
+        ("Payments", none),
+        ("", none),
+        ("payments", none.ttl(Duration::from_millis(999))),
+        ("payments", none.ttl(Duration::from_hours(401 * 24))),
+        ("payments", none.timeout(Duration::ZERO)),
+    ] {
+        assert!(
+            build().scope(scope, overrides).build().is_err(),
+            "{scope} {overrides:?}"
+        );
+    }
+    assert!(
+        build()
+            .scope("payments", none.wait(Duration::ZERO))
+            .build()
+            .is_ok()
+    );
+}
+
+#[tokio::test]
+async fn a_database_that_is_down_is_found_at_the_migration() {
+    let pool = sqlx::postgres::PgPoolOptions::new()
+        .acquire_timeout(Duration::from_millis(200))
+        .connect_lazy("postgres://nobody@127.0.0.1:1/none")
+        .expect("a pool");
+    let error = Idempotency::new(pool)
+        .migrate()
+        .await
+        .expect_err("no database");
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+}

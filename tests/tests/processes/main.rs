@@ -1,0 +1,23 @@
+//! What the library promises when there are several processes, and when they die.
+
+mod crashes;
+mod duplicates;
+mod pool;
+mod sqlite;
+
+use std::path::Path;
+
+use idem_tests::process::ServerProcess;
+
+/// The test application as a program.
+const SERVER: &str = env!("CARGO_BIN_EXE_idem-test-server");
+
+/// Starts the test application in a process of its own.
+async fn serve(database_url: &str) -> ServerProcess {
+    ServerProcess::start(
+        Path::new(SERVER),
+        Path::new("."),
+        &[("DATABASE_URL", database_url)],
+    )
+    .await
+}

@@ -1,0 +1,68 @@
+//! SQLite with a writer in another process.
+
+use std::time::Duration;
+
+use idem_tests::database::{Kind, TestDatabase, connect};
+use idem_tests::process::Door;
+
+use crate::serve;
+
+#[tokio::test]
+async fn a_writer_in_another_process_is_an_answer_and_no_hang() {
+    let database = TestDatabase::create(Kind::Sqlite).await;
+    let (holder, other) = (serve(database.url()).await, serve(database.url()).await);
+    holder.close(Door::Handler).await;
+    let first = holder.post("/effects").key("k").start();
+    holder.until_arrived(Door::Handler, 1).await;
+
+    // The same key, another request, another key: nobody knows yet, and all may come back.
+    for (key, body) in [("k", ""), ("k", "another"), ("other", "")] {
+        let busy = other.post("/effects").key(key).body(body).await;
+        busy.assert_refused(503, "transaction-aborted");
+        assert!(busy.refusal().retryable);
+    }
+
+    holder.open(Door::Handler).await;
+    let first = first.answer().await;
+    assert_eq!(first.status, 201);
+    other.post("/effects").key("k").await.assert_replays(&first);
+    assert_eq!(other.post("/effects").key("other").await.status, 201);
+    assert_eq!(database.effects().await, 2);
+}
+
+#[tokio::test]
+async fn a_replay_does_not_wait_for_a_writer_in_another_process() {
+    let database = TestDatabase::create(Kind::Sqlite).await;
+    let (holder, other) = (serve(database.url()).await, serve(database.url()).await);
+    let first = other.post("/effects").key("done").await;
+    holder.close(Door::Handler).await;
+    let running = holder.post("/effects").key("k").start();
+    holder.until_arrived(Door::Handler, 1).await;
+
+    other
+        .post("/effects")
+        .key("done")
+        .await
+        .assert_replays(&first);
+
+    holder.open(Door::Handler).await;
+    assert_eq!(running.answer().await.status, 201);
+}
+
+#[tokio::test]
+async fn a_database_that_somebody_has_locked_is_an_answer_and_no_hang() {
+    let database = TestDatabase::create(Kind::Sqlite).await;
+    let server = serve(database.url()).await;
+    let locker = connect(Kind::Sqlite, database.url(), 1, Duration::from_secs(5)).await;
+    locker.execute("begin immediate").await;
+
+    server
+        .post("/effects")
+        .key("k")
+        .await
+        .assert_refused(503, "transaction-aborted");
+
+    locker.execute("rollback").await;
+    assert_eq!(server.post("/effects").key("k").await.status, 201);
+    assert_eq!(database.effects().await, 1);
+}
