@@ -73,6 +73,7 @@ macro_rules! stamp {
     ($module:ident, $database:ident, $connection:ident) => {
         pub(crate) mod $module {
             use axum::extract::{Form, FromRef, Multipart};
+            use axum::http::StatusCode;
             use axum::response::{IntoResponse, Response};
             use axum::routing::{any, post};
             use axum::{Json, Router};
@@ -99,7 +100,9 @@ macro_rules! stamp {
             ) -> Response {
                 let insert = "insert into effects (account, label) values ($1, $2) returning id";
                 let effect = sqlx::query_scalar(insert).bind(account).bind(label);
-                let effect = effect.fetch_one(&mut *tx).await.expect("an effect");
+                let Ok(effect) = effect.fetch_one(&mut *tx).await else {
+                    return StatusCode::SERVICE_UNAVAILABLE.into_response();
+                };
                 for statement in script.current_statements() {
                     // As a handler that swallows its errors.
                     let _ = sqlx::raw_sql(statement).execute(&mut *tx).await;
@@ -286,7 +289,7 @@ macro_rules! stamp {
 
             impl IntoResponse for NoDatabase {
                 fn into_response(self) -> Response {
-                    axum::http::StatusCode::INTERNAL_SERVER_ERROR.into_response()
+                    StatusCode::INTERNAL_SERVER_ERROR.into_response()
                 }
             }
 

@@ -1,5 +1,6 @@
 //! The test application as a process of its own, on the database `DATABASE_URL`, until its
-//! standard input ends. `POST /control/{door}/…` works the gates inside.
+//! standard input ends. `POST /control/{door}/…` works the gates inside. `STATEMENT` is what each
+//! handler runs beside its effect.
 
 use std::env;
 use std::io::Read;
@@ -27,6 +28,9 @@ async fn main() {
     handle.migrate().await.expect("the tables are created");
 
     let (script, doors) = (Script::default(), Doors::default());
+    if let Ok(statement) = env::var("STATEMENT") {
+        script.statements([&*statement.leak()]);
+    }
     let router = handle
         .router(&script, &doors)
         .nest("/control/handler", control(script.gate.clone()))

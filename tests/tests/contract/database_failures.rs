@@ -8,6 +8,7 @@ use idem_tests::{Gate, Kind, Setup, TestApp};
 stamp!(
     the_handler_does_not_run_when_the_store_is_down,
     the_handler_does_not_run_when_the_tables_are_missing,
+    a_record_that_cannot_be_stored_takes_the_writes_with_it,
     a_commit_that_fails_is_no_success,
 );
 
@@ -20,6 +21,7 @@ stamp!(
     a_connection_lost_after_the_commit_is_found_out,
     a_commit_that_nobody_can_ask_about_is_no_success,
     the_isolation_level_is_read_committed_whatever_the_default,
+    the_time_limits_of_a_claim_end_with_it,
 );
 
 async fn the_handler_does_not_run_when_the_store_is_down(kind: Kind) {
@@ -47,6 +49,20 @@ async fn the_handler_does_not_run_when_the_tables_are_missing(kind: Kind) {
     // Nothing needs to be started again after the migration.
     app.handle.migrate().await.expect("the tables are created");
     assert_eq!(app.post("/effects").key("k").await.status, 201);
+}
+
+async fn a_record_that_cannot_be_stored_takes_the_writes_with_it(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    // Until the rollback there is no table to store the record in.
+    app.script.statements(["drop table idempotency_keys"]);
+    let answer = app.post("/effects").key("k").await;
+    answer.assert_refused(503, "store-unavailable");
+    app.assert_untouched().await;
+
+    app.script.statements([]);
+    let retry = app.post("/effects").key("k").await;
+    assert!(retry.status == 201 && !retry.is_replay(), "{retry:?}");
+    assert_eq!(app.effects().await, 1);
 }
 
 async fn a_commit_that_fails_is_no_success(kind: Kind) {
@@ -193,4 +209,28 @@ async fn the_isolation_level_is_read_committed_whatever_the_default(kind: Kind) 
     assert_eq!(app.post("/effects").key("k").await.status, 201);
     let level = app.database.text("select level from levels").await;
     assert_eq!(level, "read committed");
+}
+
+async fn the_time_limits_of_a_claim_end_with_it(kind: Kind) {
+    let app = TestApp::with(
+        kind,
+        Setup {
+            pool_size: 1,
+            ..Setup::default()
+        },
+    )
+    .await;
+    app.database
+        .execute("create table limits (name text, value text)")
+        .await;
+    app.script
+        .statements(["insert into limits select name, setting from pg_settings \
+         where name in ('statement_timeout', 'idle_in_transaction_session_timeout')"]);
+    assert_eq!(app.post("/effects").key("k").await.status, 201);
+    let limited = "select count(*) from limits where value::bigint between 1 and 120000";
+    assert_eq!(app.database.number(limited).await, 2);
+
+    let unlimited = "select count(*) from pg_settings where setting = '0' \
+                     and name in ('statement_timeout', 'idle_in_transaction_session_timeout')";
+    assert_eq!(app.pool.number(unlimited).await, 2);
 }
