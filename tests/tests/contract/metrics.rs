@@ -100,7 +100,7 @@ async fn outcomes_are_counted_by_scope() {
     app.script.statements([]);
     app.script.gate.close();
     let running = app.post("/effects").key("busy").start();
-    app.script.gate.until_arrived(7).await;
+    app.script.gate.until_arrived(6).await;
     let _ = app.post("/effects").key("busy").await;
     app.script.gate.open();
     let _ = running.answer().await;
