@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use idem_runtime::{InvalidRequest, Once, OnceError, Outcome};
+use idem_runtime::{Idempotency, InvalidRequest, Once, OnceError, Outcome};
 use idem_tests::app::Handle;
 use idem_tests::{Gate, Kind, TestApp};
 use sqlx::{PgConnection, SqliteConnection};
@@ -190,4 +190,39 @@ fn what_identifies_no_work_is_refused() {
             Some(InvalidRequest::Ttl(_)),
         ]
     ));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_in_memory_works_with_the_default_pool() {
+    let pool = sqlx::SqlitePool::connect("sqlite::memory:")
+        .await
+        .expect("SQLite opens");
+    let handle = Idempotency::new(pool.clone());
+    handle.migrate().await.expect("the tables are created");
+    sqlx::raw_sql("create table lines (line text)")
+        .execute(&pool)
+        .await
+        .expect("a table");
+    let runs: Vec<_> = (0..20)
+        .map(|n| {
+            let handle = handle.clone();
+            let what = job(&format!("k-{}", n % 4)).wait(Duration::from_mins(1));
+            tokio::spawn(async move {
+                let work = async move |tx: &mut SqliteConnection| {
+                    sqlx::query("insert into lines values ('')")
+                        .execute(tx)
+                        .await
+                        .map(|_| ())
+                };
+                handle.once(what, work).await.map(Outcome::into_inner)
+            })
+        })
+        .collect();
+    for run in runs {
+        run.await.expect("no panic").expect("each gets its result");
+    }
+    let lines = sqlx::query_scalar("select count(*) from lines")
+        .fetch_one(&pool)
+        .await;
+    assert_eq!(lines.ok(), Some(4_i64));
 }
