@@ -10,8 +10,8 @@ use syn::{FnArg, ReturnType, parse_quote};
 
 use crate::attributes::{last_is, place};
 use crate::check::acceptable;
-use crate::expand::{outer_signature, repaired_signature};
 use crate::handler::Handler;
+use crate::signature::{outer_signature, repaired_signature};
 
 /// Writes a handler that takes the extractors and does nothing.
 pub(crate) fn expand(handler: &Handler) -> TokenStream {

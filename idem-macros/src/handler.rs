@@ -27,14 +27,19 @@ pub(crate) struct Param {
     pub(crate) role: Role,
 }
 
+/// Some other item, and where it shows.
+pub(crate) struct NotAFunction {
+    pub(crate) item: TokenStream,
+    pub(crate) span: Span,
+}
+
 impl Handler {
-    /// Reads a function.
-    ///
-    /// # Errors
-    ///
-    /// The tokens that show that the item is none.
-    pub(crate) fn parse(item: TokenStream) -> Result<Self, syn::Error> {
-        syn::parse2(ungrouped(item))
+    pub(crate) fn parse(item: TokenStream) -> Result<Self, NotAFunction> {
+        let item = ungrouped(item);
+        syn::parse2(item.clone()).map_err(|error| NotAFunction {
+            item,
+            span: error.span(),
+        })
     }
 
     pub(crate) fn name(&self) -> &Ident {

@@ -77,9 +77,10 @@ impl Options {
         };
         if let Some(first) = self.given(name) {
             let (first, what) = (code(first), format!("duplicate option `{name}`"));
-            let what = match code(&tokens) == first {
-                true => what,
-                false => format!("{what}; it is already set by `{first}`"),
+            let what = if code(&tokens) == first {
+                what
+            } else {
+                format!("{what}; it is already set by `{first}`")
             };
             return mistakes.add(tokens, what, "remove one of the two");
         }

@@ -19,11 +19,11 @@ pub(crate) struct Limits {
     why: &'static str,
 }
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const DAY: Duration = Duration::from_hours(24);
 
 pub(crate) const TTL: Limits = Limits {
     min: Duration::from_secs(1),
-    max: Duration::from_secs(400 * 24 * 60 * 60),
+    max: Duration::from_hours(9600),
     why: "a response must be kept for at least 1 second to be replayed",
 };
 
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn durations_have_units_and_limits() {
-        assert_eq!(ttl("1h 30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(ttl("1h 30m"), Ok(Duration::from_mins(90)));
         assert_eq!(ttl("400d"), Ok(TTL.max));
         assert_eq!(ttl("1s"), Ok(TTL.min));
         for (text, what) in [
