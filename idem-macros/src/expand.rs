@@ -7,6 +7,7 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
 use syn::{FnArg, GenericParam, Ident, Path, ReturnType, Type, parse_quote};
 
 use crate::attributes::place;
@@ -56,7 +57,16 @@ fn runtime(options: &Options) -> TokenStream {
 fn scope_check(options: &Options, runtime: &TokenStream) -> Option<TokenStream> {
     match &options.scope {
         Some(Scope::Constant(path)) => {
-            Some(quote_spanned!(Span::mixed_site()=> const _: () = #runtime::check_scope(#path);))
+            let span = path.span().resolved_at(Span::mixed_site());
+            let check = quote!(#runtime::check_scope).into_iter().map(|mut token| {
+                token.set_span(span);
+                token
+            });
+            let (check, argument) = (
+                check.collect::<TokenStream>(),
+                quote_spanned!(span=> (#path)),
+            );
+            Some(quote!(const _: () = #check #argument;))
         }
         _ => None,
     }

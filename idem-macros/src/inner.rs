@@ -25,19 +25,16 @@ pub(crate) fn inner_function(handler: &Handler, options: &Options) -> TokenStrea
     let used: Vec<_> = names
         .filter(|name| values.iter().any(|value| mentions(value, name)))
         .collect();
-    let body = if used.is_empty() {
-        body.clone()
-    } else {
-        with_uses(body, &used)
-    };
+    let body = with_uses(body, &used);
     quote!(#(#attrs)* #sig #body)
 }
 
 /// Puts `let _ = (&account,);` at the beginning of a block, behind its inner
 /// attributes. An `#[allow]` would not compile where the lint is forbidden.
-fn with_uses(body: &TokenStream, names: &[Ident]) -> TokenStream {
-    let Some(TokenTree::Group(block)) = body.clone().into_iter().next() else {
-        return body.clone();
+pub(crate) fn with_uses(body: &TokenStream, names: &[Ident]) -> TokenStream {
+    let block = match body.clone().into_iter().next() {
+        Some(TokenTree::Group(block)) if !names.is_empty() => block,
+        _ => return body.clone(),
     };
     let mut rest = block.stream().into_iter().peekable();
     let mut attributes = TokenStream::new();

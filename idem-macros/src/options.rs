@@ -125,7 +125,12 @@ impl Options {
         let help = match syn::parse2::<LitStr>(skipped.clone()) {
             Ok(text) if self.given(names::SCOPE).is_none() => {
                 self.given.push((names::SCOPE, skipped.clone()));
-                format!("name it: `scope = {}`", text.token())
+                self.garbled |= self.given.len() == 1 && input.is_empty();
+                format!(
+                    "name it: `scope = {}, {}`",
+                    text.token(),
+                    names::TENANT.example
+                )
             }
             _ => {
                 self.garbled = true;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use proc_macro2::{Literal, TokenStream};
-use quote::{format_ident, quote};
+use proc_macro2::{Delimiter, Group, Literal, Punct, Spacing, Span, TokenStream, TokenTree};
+use quote::{ToTokens, format_ident, quote};
 use syn::{Expr, Ident};
 
 use crate::check::expressions;
@@ -35,20 +35,25 @@ pub(crate) fn request(handler: &Handler, options: &Options, runtime: &TokenStrea
     let policy = policy(options, runtime);
     let mut setters = TokenStream::new();
     if let Some(store) = &options.store {
+        let store = lent(store);
         setters.extend(match mode(handler) {
-            Mode::Atomic(connection) => quote!(.store::<#connection>(&(#store))),
-            Mode::Leased(database) => quote!(.leased_store::<#database>(&(#store))),
+            Mode::Atomic(connection) => quote!(.store::<#connection>(#store)),
+            Mode::Leased(database) => quote!(.leased_store::<#database>(#store)),
         });
     }
     setters.extend(match &options.tenant {
-        Some(Tenant::Computed(tenant)) => quote!(.tenant(&(#tenant))),
+        Some(Tenant::Computed(tenant)) => {
+            let tenant = lent(tenant);
+            quote!(.tenant(#tenant))
+        }
         Some(Tenant::Shared(_)) | None => quote!(.shared_tenant()),
     });
     if let Some(Key::Computed(key)) = &options.key {
-        setters.extend(quote!(.key(&(#key))));
+        let key = lent(key);
+        setters.extend(quote!(.key(#key)));
     }
     if let Some(fingerprint) = &options.fingerprint {
-        let fingerprint = borrowed_elements(fingerprint);
+        let fingerprint = lent_elements(fingerprint);
         setters.extend(quote!(.fingerprint(#fingerprint)));
     }
     if let Some(Ttl::Computed(ttl)) = &options.ttl {
@@ -76,19 +81,38 @@ fn borrowed(handler: &Handler, param: &Param) -> Option<TokenStream> {
 /// `(payment.amount, payment.currency)` becomes
 /// `&(&(payment.amount), &(payment.currency))`: a literal of fields would move
 /// them out of the arguments.
-fn borrowed_elements(value: &Expr) -> TokenStream {
+fn lent_elements(value: &Expr) -> TokenStream {
+    let elems = match value {
+        Expr::Tuple(tuple) => &tuple.elems,
+        Expr::Array(array) => &array.elems,
+        Expr::Paren(paren) => return lent_elements(&paren.expr),
+        _ => return lent(value),
+    };
+    let elems = elems.iter().map(lent_elements);
     match value {
-        Expr::Tuple(tuple) => {
-            let elems = tuple.elems.iter().map(borrowed_elements);
-            quote!(&(#(#elems,)*))
-        }
-        Expr::Array(array) => {
-            let elems = array.elems.iter().map(borrowed_elements);
-            quote!(&[#(#elems),*])
-        }
-        Expr::Paren(paren) => borrowed_elements(&paren.expr),
-        _ => quote!(&(#value)),
+        Expr::Array(_) => borrowed_at(value, Delimiter::Bracket, quote!(#(#elems),*)),
+        _ => borrowed_at(value, Delimiter::Parenthesis, quote!(#(#elems,)*)),
     }
+}
+
+/// `&(account.id)`.
+fn lent(value: &Expr) -> TokenStream {
+    borrowed_at(value, Delimiter::Parenthesis, value.to_token_stream())
+}
+
+/// Borrows `inside`, and lets rustc underline all of `value` when the type is
+/// wrong: a span joins the first token with the last.
+fn borrowed_at(value: &Expr, delimiter: Delimiter, inside: TokenStream) -> TokenStream {
+    let tokens = value.to_token_stream().into_iter();
+    let mut spans = tokens.map(|token| token.span());
+    let here = Span::mixed_site();
+    let first = spans.next().unwrap_or(here);
+    let last = spans.last().unwrap_or(first);
+    let mut and = Punct::new('&', Spacing::Alone);
+    and.set_span(first.resolved_at(here));
+    let mut group = Group::new(delimiter, inside);
+    group.set_span(last.resolved_at(here));
+    TokenStream::from_iter([TokenTree::from(and), TokenTree::from(group)])
 }
 
 /// The constant part: only what the attribute says, the rest is the runtime's
