@@ -5,22 +5,19 @@
 //! `::core`: a user may have a crate of that name. Locals have `mixed_site`
 //! spans, so that they neither see nor hide the user's names.
 
-use std::time::Duration;
-
-use proc_macro2::{Group, Span, TokenStream, TokenTree};
+use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
-use syn::{
-    Expr, FnArg, GenericParam, Ident, Path, ReturnType, Signature, Type, WherePredicate,
-    parse_quote,
-};
+use syn::spanned::Spanned;
+use syn::{FnArg, GenericParam, Ident, Path, ReturnType, Type, parse_quote};
 
 use crate::attributes::place;
-use crate::check::expressions;
 use crate::handler::{Handler, Param};
+use crate::inner::{inner_function, mentions};
 use crate::options::Options;
-use crate::patterns::{bindings, by_reference};
+use crate::request::request;
 use crate::role::{Role, connection};
-use crate::values::{Key, Scope, Tenant, Ttl};
+use crate::signature::outer_signature;
+use crate::values::Scope;
 
 /// Expands a handler whose options and signature have passed every check.
 pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
@@ -56,122 +53,20 @@ fn runtime(options: &Options) -> TokenStream {
     quote!(#path::__private)
 }
 
-/// The signature that the router sees: `async`, safe, and without the
-/// lifetimes and references that only the user's function has.
-pub(crate) fn outer_signature(
-    handler: &Handler,
-    inputs: Vec<FnArg>,
-    output: ReturnType,
-) -> Signature {
-    let mut sig = repaired_signature(handler);
-    sig.inputs = inputs.into_iter().collect();
-    sig.output = output;
-    if sig.generics.lifetimes().next().is_none() {
-        return sig;
-    }
-    let mut generics = sig.generics;
-    let keep = |param: &GenericParam| !matches!(param, GenericParam::Lifetime(_));
-    generics.params = generics.params.into_iter().filter(keep).collect();
-    if let Some(clause) = &mut generics.where_clause {
-        let predicates = std::mem::take(&mut clause.predicates);
-        let keep = |predicate: &WherePredicate| !matches!(predicate, WherePredicate::Lifetime(_));
-        clause.predicates = predicates.into_iter().filter(keep).collect();
-    }
-    sig.generics = generics;
-    // What was borrowed for a removed lifetime is owned by the router.
-    syn::parse2(with_static_lifetimes(sig.to_token_stream())).unwrap_or(sig)
-}
-
-fn with_static_lifetimes(tokens: TokenStream) -> TokenStream {
-    let mut quoted = false;
-    let replace = |token| match token {
-        TokenTree::Ident(name) if quoted && name != "_" => {
-            quoted = false;
-            Ident::new("static", name.span()).into()
-        }
-        TokenTree::Group(group) => {
-            let mut replaced = Group::new(group.delimiter(), with_static_lifetimes(group.stream()));
-            replaced.set_span(group.span());
-            replaced.into()
-        }
-        other => {
-            quoted = matches!(&other, TokenTree::Punct(punct) if punct.as_char() == '\'');
-            other
-        }
-    };
-    tokens.into_iter().map(replace).collect()
-}
-
-/// The user's signature with the qualifiers that a handler has. It differs
-/// from the user's only after a mistake.
-pub(crate) fn repaired_signature(handler: &Handler) -> Signature {
-    let mut sig = handler.sig.clone();
-    let fn_span = sig.fn_token.span;
-    sig.asyncness = sig.asyncness.or(Some(syn::token::Async(fn_span)));
-    sig.constness = None;
-    sig.unsafety = None;
-    sig.abi = None;
-    sig
-}
-
-/// The user's function, verbatim but for the uses of arguments that only the
-/// options use: without them the arguments would be reported as unused.
-fn inner_function(handler: &Handler, options: &Options) -> TokenStream {
-    let attrs = place(&handler.attrs).inner;
-    let (sig, body) = (&handler.sig, &handler.body);
-    let mut words = Vec::new();
-    for (_, value) in expressions(options) {
-        collect_idents(value.to_token_stream(), &mut words);
-    }
-    let names = handler
-        .extractors()
-        .flat_map(|param| bindings(param.pat()).unwrap_or_default());
-    let used: Vec<_> = names.filter(|name| words.contains(name)).collect();
-    let body = match used.is_empty() {
-        true => body.clone(),
-        false => with_uses(body, &used),
-    };
-    quote!(#(#attrs)* #sig #body)
-}
-
-/// Puts `let _ = (&account,);` at the beginning of a block, behind its inner
-/// attributes. An `#[allow]` would not compile where the lint is forbidden.
-fn with_uses(body: &TokenStream, used: &[Ident]) -> TokenStream {
-    let Some(TokenTree::Group(block)) = body.clone().into_iter().next() else {
-        return body.clone();
-    };
-    let mut rest = block.stream().into_iter().peekable();
-    let mut attributes = TokenStream::new();
-    while matches!(rest.peek(), Some(TokenTree::Punct(punct)) if punct.as_char() == '#') {
-        let mut ahead = rest.clone().skip(1);
-        let inner = matches!(ahead.next(), Some(TokenTree::Punct(punct)) if punct.as_char() == '!');
-        if !inner {
-            break;
-        }
-        attributes.extend(rest.by_ref().take(3));
-    }
-    let uses = quote_spanned!(Span::mixed_site()=> let _ = (#(&#used,)*););
-    let rest: TokenStream = rest.collect();
-    let mut group = Group::new(block.delimiter(), quote!(#attributes #uses #rest));
-    group.set_span(block.span());
-    TokenTree::Group(group).into()
-}
-
-fn collect_idents(tokens: TokenStream, words: &mut Vec<Ident>) {
-    for token in tokens {
-        match token {
-            TokenTree::Ident(word) => words.push(word),
-            TokenTree::Group(group) => collect_idents(group.stream(), words),
-            TokenTree::Punct(_) | TokenTree::Literal(_) => {}
-        }
-    }
-}
-
 /// A const item: `cargo check` does not evaluate an inline `const { … }`.
 fn scope_check(options: &Options, runtime: &TokenStream) -> Option<TokenStream> {
     match &options.scope {
         Some(Scope::Constant(path)) => {
-            Some(quote_spanned!(Span::mixed_site()=> const _: () = #runtime::check_scope(#path);))
+            let span = path.span().resolved_at(Span::mixed_site());
+            let check = quote!(#runtime::check_scope).into_iter().map(|mut token| {
+                token.set_span(span);
+                token
+            });
+            let (check, argument) = (
+                check.collect::<TokenStream>(),
+                quote_spanned!(span=> (#path)),
+            );
+            Some(quote!(const _: () = #check #argument;))
         }
         _ => None,
     }
@@ -189,165 +84,32 @@ fn inputs(handler: &Handler, options: &Options, runtime: &TokenStream) -> Vec<Fn
     let mut inputs: Vec<FnArg> = handler
         .extractors()
         .map(|param| {
-            let (name, ty) = (argument(param), param.ty());
-            match Some(param.index) == last {
-                true => parse_quote!(#name: #runtime::Call<#ty, #handle>),
-                false => parse_quote!(#name: #ty),
+            let (name, ty) = (argument(handler, param), param.ty());
+            if Some(param.index) == last {
+                parse_quote!(#name: #runtime::Call<#ty, #handle>)
+            } else {
+                parse_quote!(#name: #ty)
             }
         })
         .collect();
     if inputs.is_empty() {
-        let call = local("call");
+        let call = local(handler, "call");
         inputs.push(parse_quote!(#call: #runtime::Call<(), #handle>));
     }
     inputs
 }
 
 fn split(handler: &Handler) -> Option<TokenStream> {
-    let last = argument(handler.extractors().last()?);
-    let call = local("call");
+    let last = argument(handler, handler.extractors().last()?);
+    let call = local(handler, "call");
     Some(quote!(let (#call, #last) = #last.split();))
-}
-
-/// What the options make of this request's arguments.
-fn request(handler: &Handler, options: &Options, runtime: &TokenStream) -> TokenStream {
-    let (call, request) = (local("call"), local("request"));
-    let patterns: Vec<_> = match expressions(options).is_empty() {
-        true => Vec::new(),
-        false => handler.extractors().filter_map(borrowed).collect(),
-    };
-    let names = handler.extractors().flat_map(|param| {
-        let names = by_reference(param.pat()).and_then(|pat| bindings(&pat));
-        names.unwrap_or_default()
-    });
-    let seen: Vec<_> = names
-        .filter(|name| !name.to_string().starts_with('_'))
-        .collect();
-    let uses = (!patterns.is_empty() && !seen.is_empty()).then(|| quote!(let _ = (#(#seen,)*);));
-    let policy = policy(options, runtime);
-    let mut setters = TokenStream::new();
-    if let Some(store) = &options.store {
-        setters.extend(match mode(handler) {
-            Mode::Atomic(connection) => quote!(.store::<#connection>(&(#store))),
-            Mode::Leased(database) => quote!(.leased_store::<#database>(&(#store))),
-        });
-    }
-    setters.extend(match &options.tenant {
-        Some(Tenant::Computed(tenant)) => quote!(.tenant(&(#tenant))),
-        Some(Tenant::Shared(_)) | None => quote!(.shared_tenant()),
-    });
-    if let Some(Key::Computed(key)) = &options.key {
-        setters.extend(quote!(.key(&(#key))));
-    }
-    if let Some(fingerprint) = &options.fingerprint {
-        let fingerprint = borrowed_elements(fingerprint);
-        setters.extend(quote!(.fingerprint(#fingerprint)));
-    }
-    if let Some(Ttl::Computed(ttl)) = &options.ttl {
-        setters.extend(quote!(.ttl(#ttl)));
-    }
-    quote! {
-        let #request = {
-            #(#patterns)*
-            #uses
-            #call.options(const { &#policy }) #setters
-        };
-    }
-}
-
-/// `let Json(payment) = &arg1;`, unless the pattern binds nothing.
-fn borrowed(param: &Param) -> Option<TokenStream> {
-    let pat = by_reference(param.pat())?;
-    if bindings(&pat).is_some_and(|names| names.is_empty()) {
-        return None;
-    }
-    let name = argument(param);
-    Some(quote!(let #pat = &#name;))
-}
-
-/// `(payment.amount, payment.currency)` becomes
-/// `&(&(payment.amount), &(payment.currency))`: a literal of fields would move
-/// them out of the arguments.
-fn borrowed_elements(value: &Expr) -> TokenStream {
-    match value {
-        Expr::Tuple(tuple) => {
-            let elems = tuple.elems.iter().map(borrowed_elements);
-            quote!(&(#(#elems,)*))
-        }
-        Expr::Array(array) => {
-            let elems = array.elems.iter().map(borrowed_elements);
-            quote!(&[#(#elems),*])
-        }
-        Expr::Paren(paren) => borrowed_elements(&paren.expr),
-        _ => quote!(&(#value)),
-    }
-}
-
-/// The constant part: only what the attribute says, the rest is the runtime's
-/// default.
-fn policy(options: &Options, runtime: &TokenStream) -> TokenStream {
-    let scope = &options.scope;
-    let mut policy = quote!(#runtime::Policy::new(#scope));
-    let duration = |duration: &Duration| duration_tokens(*duration, runtime);
-    if let Some(Ttl::Fixed(ttl)) = &options.ttl {
-        let ttl = duration(ttl);
-        policy.extend(quote!(.ttl(#ttl)));
-    }
-    match &options.key {
-        Some(Key::Header(name)) => policy.extend(quote!(.key_header(#name))),
-        Some(Key::Computed(_)) => policy.extend(quote!(.key_from_arguments())),
-        None => {}
-    }
-    if let Some(required) = options.required {
-        policy.extend(quote!(.required(#required)));
-    }
-    let times = [
-        ("wait", &options.wait),
-        ("timeout", &options.timeout),
-        ("lease", &options.lease),
-    ];
-    for (setter, time) in times {
-        if let Some(time) = time {
-            let (setter, time) = (format_ident!("{setter}"), duration(time));
-            policy.extend(quote!(.#setter(#time)));
-        }
-    }
-    let choices = [
-        ("on_takeover", "OnTakeover", &options.on_takeover),
-        ("record", "Record", &options.record),
-    ];
-    for (setter, ty, choice) in choices {
-        if let Some(choice) = choice {
-            let (setter, ty) = (format_ident!("{setter}"), format_ident!("{ty}"));
-            let variant = variant(&choice.value());
-            policy.extend(quote!(.#setter(#runtime::#ty::#variant)));
-        }
-    }
-    if let Some(bytes) = options.max_response {
-        policy.extend(quote!(.max_response(#bytes)));
-    }
-    policy
-}
-
-/// `"success"` is `Success`.
-fn variant(choice: &str) -> Ident {
-    let (first, rest) = choice.split_at(1);
-    format_ident!("{}{rest}", first.to_uppercase())
-}
-
-fn duration_tokens(duration: Duration, runtime: &TokenStream) -> TokenStream {
-    let (secs, nanos) = (duration.as_secs(), duration.subsec_nanos());
-    match nanos {
-        0 => quote!(#runtime::Duration::from_secs(#secs)),
-        _ => quote!(#runtime::Duration::new(#secs, #nanos)),
-    }
 }
 
 /// The one runtime call.
 fn run(handler: &Handler, runtime: &TokenStream) -> TokenStream {
-    let request = local("request");
-    let tx = local("tx");
-    let claim = local("claim");
+    let request = local(handler, "request");
+    let tx = local(handler, "tx");
+    let claim = local(handler, "claim");
     let name = handler.name();
     let mut claim_pattern = quote!(_);
     let arguments: Vec<_> = handler
@@ -359,7 +121,7 @@ fn run(handler: &Handler, runtime: &TokenStream) -> TokenStream {
                 claim_pattern = quote!(#claim);
                 claim.clone()
             }
-            Role::Extractor | Role::Misused(_) => argument(param),
+            Role::Extractor | Role::Misused(_) => argument(handler, param),
         })
         .collect();
     let generics = turbofish(handler);
@@ -398,29 +160,25 @@ fn turbofish(handler: &Handler) -> Option<TokenStream> {
 /// `impl Trait` cannot be named, and an elided lifetime needs no help.
 fn response_type(handler: &Handler) -> Option<TokenStream> {
     match &handler.sig.output {
-        ReturnType::Type(_, ty) if !has_impl(ty.to_token_stream()) => Some(quote!(::<#ty>)),
+        ReturnType::Type(_, ty) if !mentions(&ty.to_token_stream(), &format_ident!("impl")) => {
+            Some(quote!(::<#ty>))
+        }
         _ => None,
     }
 }
 
-fn has_impl(tokens: TokenStream) -> bool {
-    let mut words = Vec::new();
-    collect_idents(tokens, &mut words);
-    words.iter().any(|word| word == "impl")
-}
-
-enum Mode {
+pub(crate) enum Mode {
     /// The connection's type.
     Atomic(Type),
     /// The database's type.
     Leased(Type),
 }
 
-fn mode(handler: &Handler) -> Mode {
+pub(crate) fn mode(handler: &Handler) -> Mode {
     let mut params = handler.params.iter();
     let mode = params.find_map(|param| match &param.role {
         Role::Transaction(_) => Some(Mode::Atomic(connection(param.ty()))),
-        Role::Lease(database) => Some(Mode::Leased(database.clone())),
+        Role::Lease(database) => Some(Mode::Leased((**database).clone())),
         _ => None,
     });
     // A handler without a mode has not passed the checks.
@@ -428,10 +186,14 @@ fn mode(handler: &Handler) -> Mode {
 }
 
 /// `arg1`, by the place in the user's list.
-fn argument(param: &Param) -> Ident {
-    Ident::new(&format!("arg{}", param.index), Span::mixed_site())
+pub(crate) fn argument(handler: &Handler, param: &Param) -> Ident {
+    local(handler, &format!("arg{}", param.index))
 }
 
-fn local(name: &str) -> Ident {
-    Ident::new(name, Span::mixed_site())
+/// A name that only the expansion sees. A function is an item, which has no
+/// hygiene: the user's nested function would hide a parameter of its name.
+pub(crate) fn local(handler: &Handler, name: &str) -> Ident {
+    let taken = *handler.name() == name;
+    let name = format!("{name}{}", if taken { "_" } else { "" });
+    Ident::new(&name, Span::mixed_site())
 }

@@ -10,15 +10,17 @@ use syn::{FnArg, ReturnType, parse_quote};
 
 use crate::attributes::{last_is, place};
 use crate::check::acceptable;
-use crate::expand::{outer_signature, repaired_signature};
 use crate::handler::Handler;
+use crate::inner::with_uses;
+use crate::patterns::bindings;
+use crate::signature::{outer_signature, repaired_signature};
 
 /// Writes a handler that takes the extractors and does nothing.
 pub(crate) fn expand(handler: &Handler) -> TokenStream {
     let mut attrs = handler.attrs.clone();
     // Each would report again, or act on a function that is not the user's.
     attrs.retain(|attr| !last_is(attr.path(), "idempotent") && !last_is(attr.path(), "path"));
-    if handler.receiver().is_some() || !handler.has_body() {
+    if handler.receiver().is_some() || !handler.has_body() || handler.is_entry_point() {
         return verbatim(handler, &attrs);
     }
     let attrs = place(&attrs);
@@ -44,16 +46,21 @@ pub(crate) fn expand(handler: &Handler) -> TokenStream {
     }
 }
 
+/// The arguments count as used: the options, which have a mistake, may use them.
 fn inner_function(handler: &Handler, attrs: &[syn::Attribute]) -> TokenStream {
-    let (sig, body) = (repaired_signature(handler), &handler.body);
-    quote! {
-        #(#attrs)*
-        #[allow(dead_code)]
-        #sig #body
-    }
+    let names: Vec<_> = handler
+        .params
+        .iter()
+        .flat_map(|param| bindings(param.pat()).unwrap_or_default())
+        .collect();
+    let (sig, body) = (
+        repaired_signature(handler),
+        with_uses(&handler.body, &names),
+    );
+    quote!(#(#attrs)* #sig #body)
 }
 
-/// A method cannot be nested; it stays what it was.
+/// A method cannot be nested, and `main` is what it is.
 fn verbatim(handler: &Handler, attrs: &[syn::Attribute]) -> TokenStream {
     let (vis, sig, body) = (&handler.vis, &handler.sig, &handler.body);
     quote!(#(#attrs)* #vis #sig #body)

@@ -8,6 +8,7 @@ use quote::quote;
 use syn::parse::{Parse, ParseStream};
 use syn::{Attribute, FnArg, Ident, Pat, PatType, Receiver, Signature, Type, Visibility};
 
+use crate::attributes::last_is;
 use crate::role::Role;
 
 pub(crate) struct Handler {
@@ -27,14 +28,19 @@ pub(crate) struct Param {
     pub(crate) role: Role,
 }
 
+/// Some other item, and where it shows.
+pub(crate) struct NotAFunction {
+    pub(crate) item: TokenStream,
+    pub(crate) span: Span,
+}
+
 impl Handler {
-    /// Reads a function.
-    ///
-    /// # Errors
-    ///
-    /// The tokens that show that the item is none.
-    pub(crate) fn parse(item: TokenStream) -> Result<Self, syn::Error> {
-        syn::parse2(ungrouped(item))
+    pub(crate) fn parse(item: TokenStream) -> Result<Self, NotAFunction> {
+        let item = ungrouped(item);
+        syn::parse2(item.clone()).map_err(|error| NotAFunction {
+            item,
+            span: error.span(),
+        })
     }
 
     pub(crate) fn name(&self) -> &Ident {
@@ -48,6 +54,14 @@ impl Handler {
     pub(crate) fn has_body(&self) -> bool {
         let mut tokens = self.body.clone().into_iter();
         matches!(tokens.next(), Some(TokenTree::Group(body)) if body.delimiter() == Delimiter::Brace)
+    }
+
+    /// Whether this is the program's `main`. A handler may be called so in a
+    /// module of its own.
+    pub(crate) fn is_entry_point(&self) -> bool {
+        let mut attrs = self.attrs.iter();
+        let takes_nothing = self.sig.inputs.is_empty();
+        self.name() == "main" && (takes_nothing || attrs.any(|attr| last_is(attr.path(), "main")))
     }
 
     pub(crate) fn extractors(&self) -> impl DoubleEndedIterator<Item = &Param> {

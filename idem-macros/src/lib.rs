@@ -6,16 +6,25 @@ mod diag;
 mod expand;
 mod fallback;
 mod handler;
+mod inner;
 mod names;
 mod options;
 mod patterns;
+mod request;
 mod role;
+mod signature;
 #[cfg(test)]
 mod tests;
 mod units;
 mod values;
 
 use proc_macro2::TokenStream;
+use quote::quote;
+
+use crate::check::{Backends, check};
+use crate::diag::Mistakes;
+use crate::handler::{Handler, NotAFunction};
+use crate::options::Options;
 
 /// Makes an axum handler safe to retry.
 #[proc_macro_attribute]
@@ -23,31 +32,28 @@ pub fn idempotent(
     options: proc_macro::TokenStream,
     item: proc_macro::TokenStream,
 ) -> proc_macro::TokenStream {
-    idempotent_tokens(options.into(), item.into(), check::Backends::ENABLED).into()
+    idempotent_tokens(options.into(), item.into(), Backends::ENABLED).into()
 }
 
-fn idempotent_tokens(
-    options: TokenStream,
-    item: TokenStream,
-    backends: check::Backends,
-) -> TokenStream {
-    let mistakes = diag::Mistakes::new();
-    let handler = match handler::Handler::parse(item.clone()) {
+fn idempotent_tokens(options: TokenStream, item: TokenStream, backends: Backends) -> TokenStream {
+    let mistakes = Mistakes::new();
+    let handler = match Handler::parse(item) {
         Ok(handler) => handler,
-        Err(error) => {
+        Err(NotAFunction { item, span }) => {
             let help = "put `#[idempotent(…)]` on a handler: `async fn create_payment(…)`";
-            mistakes.add_at(error.span(), "`#[idempotent]` is for functions", help);
+            mistakes.add_at(span, "`#[idempotent]` is for functions", help);
             let errors = mistakes.finish();
-            return quote::quote!(#errors #item);
+            return quote!(#errors #item);
         }
     };
-    let options = options::Options::parse(options, &mistakes);
-    check::check(&handler, &options, backends, &mistakes);
+    let options = Options::parse(options, &mistakes);
+    check(&handler, &options, backends, &mistakes);
     let repaired = !mistakes.is_empty();
     let errors = mistakes.finish();
-    let item = match repaired {
-        true => fallback::expand(&handler),
-        false => expand::expand(&handler, &options),
+    let item = if repaired {
+        fallback::expand(&handler)
+    } else {
+        expand::expand(&handler, &options)
     };
-    quote::quote!(#errors #item)
+    quote!(#errors #item)
 }

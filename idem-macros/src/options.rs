@@ -77,9 +77,10 @@ impl Options {
         };
         if let Some(first) = self.given(name) {
             let (first, what) = (code(first), format!("duplicate option `{name}`"));
-            let what = match code(&tokens) == first {
-                true => what,
-                false => format!("{what}; it is already set by `{first}`"),
+            let what = if code(&tokens) == first {
+                what
+            } else {
+                format!("{what}; it is already set by `{first}`")
             };
             return mistakes.add(tokens, what, "remove one of the two");
         }
@@ -124,7 +125,12 @@ impl Options {
         let help = match syn::parse2::<LitStr>(skipped.clone()) {
             Ok(text) if self.given(names::SCOPE).is_none() => {
                 self.given.push((names::SCOPE, skipped.clone()));
-                format!("name it: `scope = {}`", text.token())
+                self.garbled |= self.given.len() == 1 && input.is_empty();
+                format!(
+                    "name it: `scope = {}, {}`",
+                    text.token(),
+                    names::TENANT.example
+                )
             }
             _ => {
                 self.garbled = true;

@@ -9,10 +9,6 @@ pub(crate) fn bindings(pat: &Pat) -> Option<Vec<Ident>> {
 }
 
 fn collect(pat: &Pat, names: &mut Vec<Ident>) -> bool {
-    let mut all = |pats: &mut dyn Iterator<Item = &Pat>| {
-        // Not `all`: it would stop at the first macro and lose later names.
-        pats.fold(true, |seen, pat| collect(pat, names) && seen)
-    };
     match pat {
         Pat::Ident(ident) => {
             let below = ident.subpat.as_ref();
@@ -22,10 +18,10 @@ fn collect(pat: &Pat, names: &mut Vec<Ident>) -> bool {
         Pat::Or(or) => or.cases.first().is_none_or(|case| collect(case, names)),
         Pat::Paren(paren) => collect(&paren.pat, names),
         Pat::Reference(reference) => collect(&reference.pat, names),
-        Pat::Slice(slice) => all(&mut slice.elems.iter()),
-        Pat::Struct(fields) => all(&mut fields.fields.iter().map(|field| &*field.pat)),
-        Pat::Tuple(tuple) => all(&mut tuple.elems.iter()),
-        Pat::TupleStruct(tuple) => all(&mut tuple.elems.iter()),
+        Pat::Slice(slice) => slice.elems.iter().all(|pat| collect(pat, names)),
+        Pat::Struct(fields) => fields.fields.iter().all(|field| collect(&field.pat, names)),
+        Pat::Tuple(tuple) => tuple.elems.iter().all(|pat| collect(pat, names)),
+        Pat::TupleStruct(tuple) => tuple.elems.iter().all(|pat| collect(pat, names)),
         Pat::Type(typed) => collect(&typed.pat, names),
         Pat::Macro(_) | Pat::Verbatim(_) => false,
         _ => true,

@@ -14,7 +14,7 @@ pub(crate) enum Role {
     /// `&mut PgConnection` and the like: atomic mode.
     Transaction(Database),
     /// `&Lease<DB>`: leased mode. The type is `DB`.
-    Lease(Type),
+    Lease(Box<Type>),
     /// `&Claim`.
     Claim,
     /// Reported by the signature's rules.
@@ -43,8 +43,11 @@ impl Misuse {
     /// mode is not reported as well.
     pub(crate) fn is_mode(self) -> bool {
         match self {
-            Self::NotMutable | Self::NotShared | Self::Pool | Self::LeaseOfWhat => true,
-            Self::MutableReference => true,
+            Self::NotMutable
+            | Self::NotShared
+            | Self::Pool
+            | Self::LeaseOfWhat
+            | Self::MutableReference => true,
             Self::Text | Self::Reference => false,
         }
     }
@@ -97,7 +100,7 @@ impl Role {
 
 enum Kind {
     Transaction(Database),
-    Lease(Option<Type>),
+    Lease(Option<Box<Type>>),
     Claim,
     Pool,
     Text,
@@ -114,7 +117,7 @@ fn kind(path: &TypePath) -> Kind {
         "SqliteConnection" => Kind::Transaction(Database::Sqlite),
         "MySqlConnection" => Kind::Transaction(Database::MySql),
         "Transaction" => Kind::Transaction(parameter.map_or(Database::Unknown, database)),
-        "Lease" => Kind::Lease(parameter.cloned()),
+        "Lease" => Kind::Lease(parameter.cloned().map(Box::new)),
         "Claim" => Kind::Claim,
         "Pool" | "PgPool" | "SqlitePool" | "MySqlPool" | "PoolConnection" => Kind::Pool,
         "str" => Kind::Text,

@@ -19,11 +19,11 @@ pub(crate) struct Limits {
     why: &'static str,
 }
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const DAY: Duration = Duration::from_hours(24);
 
 pub(crate) const TTL: Limits = Limits {
     min: Duration::from_secs(1),
-    max: Duration::from_secs(400 * 24 * 60 * 60),
+    max: Duration::from_hours(9600),
     why: "a response must be kept for at least 1 second to be replayed",
 };
 
@@ -58,17 +58,14 @@ pub(crate) fn duration(
         let (what, help) = match number(value) {
             Some((_, _, true)) => (format!("`{name}` is negative"), example),
             Some((digits, "", _)) => (
-                format!("`{name}` has no unit; it takes a duration such as `\"24h\"`"),
+                format!("`{name}` has no unit"),
                 format!("write `{name} = \"{digits}s\"` for seconds"),
             ),
             Some((digits, unit, _)) => (
                 format!("`{name}` takes a string"),
                 format!("quote it: `{name} = \"{digits}{unit}\"`"),
             ),
-            None => (
-                format!("`{name}` takes a duration such as `\"24h\"`"),
-                example,
-            ),
+            None => (format!("`{name}` takes a duration in quotes"), example),
         };
         mistakes.add(value, what, help);
         return None;
@@ -91,18 +88,10 @@ fn parse_duration(
     use humantime::DurationError as Error;
 
     let too_long = || {
-        let max = humantime::format_duration(limits.max);
-        let why = format!(
-            "`{name}` is too long; it may be at most {}",
-            spelt(limits.max)
-        );
-        (
-            why,
-            Some(format!(
-                "write at most `{name} = \"{}\"`",
-                max.to_string().replace(' ', "")
-            )),
-        )
+        let days = limits.max.as_secs() / DAY.as_secs();
+        let plural = if days == 1 { "" } else { "s" };
+        let what = format!("`{name}` is too long; it may be at most {days} day{plural}");
+        (what, Some(format!("write at most `{name} = \"{days}d\"`")))
     };
     let text = text.trim();
     if text.starts_with('-') {
@@ -143,13 +132,6 @@ fn parse_duration(
     }
 }
 
-fn spelt(duration: Duration) -> String {
-    match duration.as_secs() / DAY.as_secs() {
-        1 => "1 day".to_owned(),
-        days => format!("{days} days"),
-    }
-}
-
 const SIZES: [(&str, u64); 7] = [
     ("B", 1),
     ("KiB", 1 << 10),
@@ -171,13 +153,13 @@ pub(crate) fn size(value: &Expr, name: Name, mistakes: &Mistakes) -> Option<usiz
             Some((_, _, true)) => format!("`{name}` is negative"),
             Some((digits, "", _)) => {
                 help = format!("write `{name} = \"{digits}B\"` for bytes");
-                format!("`{name}` has no unit; it takes a size such as `\"1MiB\"`")
+                format!("`{name}` has no unit")
             }
             Some((digits, unit, _)) => {
                 help = format!("quote it: `{name} = \"{digits}{unit}\"`");
                 format!("`{name}` takes a string")
             }
-            None => format!("`{name}` takes a size such as `\"1MiB\"`"),
+            None => format!("`{name}` takes a size in quotes"),
         };
         mistakes.add(value, what, help);
         return None;
@@ -251,7 +233,7 @@ mod tests {
 
     #[test]
     fn durations_have_units_and_limits() {
-        assert_eq!(ttl("1h 30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(ttl("1h 30m"), Ok(Duration::from_mins(90)));
         assert_eq!(ttl("400d"), Ok(TTL.max));
         assert_eq!(ttl("1s"), Ok(TTL.min));
         for (text, what) in [

@@ -70,7 +70,7 @@ fn checked_scope(text: &LitStr, mistakes: &Mistakes) -> Option<LitStr> {
         mistakes.add(text, "`scope` is empty", help);
     } else if let Some(bad) = value.chars().find(|&c| !allowed(c)) {
         let what =
-            format!("`scope` contains {bad:?}; it takes only `a-z`, `0-9`, `.`, `_`, and `-`");
+            format!("`scope` contains `{bad}`; it takes only `a-z`, `0-9`, `.`, `_`, and `-`");
         let help = format!("write `scope = \"{}\"`", scope_like(&value));
         mistakes.add(text, what, help);
     } else if value.len() > MAX_SCOPE {
@@ -183,7 +183,7 @@ fn header_name(name: &LitStr, mistakes: &Mistakes) -> Option<LitStr> {
         .chars()
         .find(|&c| !c.is_ascii_alphanumeric() && !"!#$%&'*+-.^_`|~".contains(c));
     let what = match bad {
-        Some(bad) => format!("{bad:?} cannot stand in a header name"),
+        Some(bad) => format!("`{bad}` cannot stand in a header name"),
         None if text.is_empty() => "the header name is empty".to_owned(),
         None => return Some(LitStr::new(&text.to_ascii_lowercase(), name.span())),
     };

@@ -99,8 +99,10 @@ fn check_order_of_times(options: &Options, mistakes: &Mistakes) {
     };
     for (name, time) in [(names::WAIT, options.wait), (names::LEASE, options.lease)] {
         if time.is_some_and(|time| time > ttl) {
-            let ttl = humantime::format_duration(ttl).to_string().replace(' ', "");
-            let what = format!("`{name}` is longer than `ttl`, which is {ttl}");
+            let ttl = options
+                .given(names::TTL)
+                .map_or_else(|| names::TTL.example.to_owned(), code);
+            let what = format!("`{name}` is longer than `{ttl}`");
             let help = format!("write `{name}` shorter, such as `{}`", name.example);
             mistakes.add(options.given(name), what, help);
         }

@@ -59,10 +59,8 @@ pub(crate) fn reads_body(ty: &Type) -> bool {
         _ => Vec::new(),
     };
     match (&*name, &arguments[..]) {
-        ("Json" | "Form", [_]) | ("Bytes" | "String" | "Multipart" | "RawForm" | "Body", []) => {
-            true
-        }
-        ("Request", [] | [_]) => true,
+        ("Json" | "Form" | "Request", [_])
+        | ("Bytes" | "String" | "Multipart" | "RawForm" | "Body" | "Request", []) => true,
         ("Option", [GenericArgument::Type(ty)]) | ("Result", [GenericArgument::Type(ty), ..]) => {
             reads_body(ty)
         }
@@ -104,10 +102,10 @@ fn find_sse(ty: &Type) -> Option<&Type> {
             if last.ident == "Sse" {
                 return Some(ty);
             }
-            let PathArguments::AngleBracketed(list) = &last.arguments else {
+            let PathArguments::AngleBracketed(inside) = &last.arguments else {
                 return None;
             };
-            list.args.iter().find_map(|argument| match argument {
+            inside.args.iter().find_map(|argument| match argument {
                 GenericArgument::Type(ty) => find_sse(ty),
                 _ => None,
             })

@@ -67,20 +67,14 @@ fn check_body(handler: &Handler, mistakes: &Mistakes) -> Verdict {
     Verdict::Misplaced
 }
 
-/// The program's entry point takes no request. A handler may be called `main`
-/// in a module of its own.
+/// The program's entry point takes no request.
 fn check_main(handler: &Handler, mistakes: &Mistakes) -> Verdict {
-    let name = handler.name();
-    let entry = handler
-        .attrs
-        .iter()
-        .any(|attr| last_is(attr.path(), "main"));
-    if name != "main" || !(entry || handler.sig.inputs.is_empty()) {
+    if !handler.is_entry_point() {
         return Verdict::Placed;
     }
     let what = "`main` starts the program; `#[idempotent]` is for the handlers of requests";
     mistakes.add(
-        name,
+        handler.name(),
         what,
         "move the attribute to a handler such as `async fn create_payment(…)`",
     );

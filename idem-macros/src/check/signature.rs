@@ -5,6 +5,7 @@ use syn::{GenericParam, Type};
 use super::Backends;
 use crate::diag::{Mistakes, code};
 use crate::handler::{Handler, Param};
+use crate::patterns::bindings;
 use crate::role::{Database, Misuse, Role, database, ungrouped};
 
 pub(crate) fn check(handler: &Handler, backends: Backends, mistakes: &Mistakes) {
@@ -25,7 +26,8 @@ pub(crate) fn check(handler: &Handler, backends: Backends, mistakes: &Mistakes) 
 /// The runtime awaits the handler in a task of its own.
 fn check_async(handler: &Handler, mistakes: &Mistakes) {
     let (sig, name) = (&handler.sig, handler.name());
-    if sig.asyncness.is_none() {
+    // A `const fn` cannot be `async`: one mistake, reported as such.
+    if sig.asyncness.is_none() && sig.constness.is_none() {
         let what = format!("`{name}` is not `async`");
         mistakes.add(sig.fn_token, what, format!("write `async fn {name}(…)`"));
     }
@@ -37,7 +39,7 @@ fn check_qualifiers(handler: &Handler, mistakes: &Mistakes) {
     let name = handler.name();
     if let Some(token) = &handler.sig.constness {
         let what = format!("`{name}` is `const`; a handler runs for each request");
-        mistakes.add(token, what, "remove `const`");
+        mistakes.add(token, what, format!("write `async fn {name}(…)`"));
     }
     if let Some(token) = &handler.sig.unsafety {
         let what = format!("`{name}` is `unsafe`; the router calls it from safe code");
@@ -101,8 +103,8 @@ fn check_lifetimes(handler: &Handler, mistakes: &Mistakes) {
         if let Some(lifetime) = lifetime.filter(|lifetime| lifetime.ident == "static") {
             let mut without = reference.clone();
             without.lifetime = None;
-            let what = format!("`{}` does not outlive the call", code(param.pat()));
-            let help = format!("write `{}: {}`", code(param.pat()), code(without));
+            let what = format!("`{}` does not outlive the call", name_of(param));
+            let help = format!("write `{}: {}`", name_of(param), code(without));
             mistakes.add(lifetime, what, help);
         }
     }
@@ -125,7 +127,7 @@ fn check_mode(handler: &Handler, backends: Backends, mistakes: &Mistakes) {
             mistakes.add(name, what, help);
         }
         (Some(tx), Some(lease)) => {
-            let (tx, lease_pat) = (code(tx.pat()), code(lease.pat()));
+            let (tx, lease_pat) = (name_of(tx), name_of(lease));
             let what = format!(
                 "`{name}` takes both a transaction and a lease; a lease is for effects outside the database"
             );
@@ -150,7 +152,7 @@ fn check_repeated_references(handler: &Handler, mistakes: &Mistakes) {
         };
         if let Some((_, first)) = seen.iter().find(|(seen, _)| *seen == kind) {
             let what = format!("a second {kind}; the handler runs in one");
-            let help = format!("remove it, and use `{}`", code(first.pat()));
+            let help = format!("remove it, and use `{}`", name_of(first));
             mistakes.add(&param.typed, what, help);
         } else {
             seen.push((kind, param));
@@ -164,7 +166,7 @@ fn check_reference(param: &Param, mistakes: &Mistakes) {
     let Role::Misused(misuse) = param.role else {
         return;
     };
-    let (pat, ty) = (code(param.pat()), ungrouped(param.ty()));
+    let (pat, ty) = (name_of(param), ungrouped(param.ty()));
     let owned = match ty {
         Type::Reference(reference) => code(&reference.elem),
         other => code(other),
@@ -172,11 +174,11 @@ fn check_reference(param: &Param, mistakes: &Mistakes) {
     let references = "a reference can be `&mut PgConnection`, `&mut SqliteConnection`, `&mut Transaction<'_, DB>`, `&Lease<DB>`, or `&Claim`";
     let (what, help) = match misuse {
         Misuse::NotMutable => (
-            format!("`{pat}` is no `&mut` reference; only so can the transaction be used"),
+            format!("`{pat}` is lent to the handler by `&mut`; the runtime commits it afterwards"),
             format!("write `{pat}: &mut {owned}`"),
         ),
         Misuse::NotShared => (
-            format!("`{pat}` is lent to the handler by `&`"),
+            format!("`{pat}` is lent to the handler by `&`, not given"),
             format!("write `{pat}: &{owned}`"),
         ),
         Misuse::Pool => (
@@ -203,6 +205,15 @@ fn check_reference(param: &Param, mistakes: &Mistakes) {
     mistakes.add(ty, what, help);
 }
 
+/// The pattern as a person refers to it: `tx` for `mut tx`.
+fn name_of(param: &Param) -> String {
+    let names = bindings(param.pat()).unwrap_or_default();
+    match &names[..] {
+        [name] => name.to_string(),
+        _ => code(param.pat()),
+    }
+}
+
 fn connection_of(pool: &Type) -> &'static str {
     let text = code(pool);
     if text.contains("Sqlite") {
@@ -216,7 +227,7 @@ fn connection_of(pool: &Type) -> &'static str {
 fn check_conditional(param: &Param, mistakes: &Mistakes) {
     for attr in &param.typed.attrs {
         if attr.path().is_ident("cfg") || attr.path().is_ident("cfg_attr") {
-            let what = format!("`{}` is there only sometimes", code(param.pat()));
+            let what = format!("`{}` is there only sometimes", name_of(param));
             let help = "write two handlers, and put `#[cfg(…)]` on each";
             mistakes.add(attr, what, help);
         }

@@ -32,6 +32,13 @@ async fn call(
 #[idempotent(scope = "same", tenant = arg0.id)]
 async fn arg0(arg0: Account, _tx: &mut PgConnection) {}
 
+mod bare {
+    use super::*;
+
+    #[idempotent(scope = "bare", tenant = shared)]
+    pub(super) async fn call(_tx: &mut PgConnection) {}
+}
+
 fn main() {
-    let _: Router<App> = Router::new().route("/", post(call).put(arg0));
+    let _: Router<App> = Router::new().route("/", post(call).put(arg0).patch(bare::call));
 }

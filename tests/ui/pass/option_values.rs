@@ -42,6 +42,13 @@ async fn captured(
 ) {
 }
 
+async fn find(account: &Account) -> String {
+    account.id.to_string()
+}
+
+#[idempotent(scope = "awaited", tenant = find(account).await, key = account.id.to_string())]
+async fn awaited(account: Account, _tx: &mut PgConnection) {}
+
 fn main() {
-    let _: Router<App> = Router::new().route("/", post(constants).put(expressions).patch(captured));
+    let _: Router<App> = Router::new().route("/", post(constants).put(expressions).patch(captured).delete(awaited));
 }

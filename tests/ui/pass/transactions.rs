@@ -31,6 +31,17 @@ async fn middle(account: Account, tx: &mut sqlx::PgConnection, claim: &Claim, bo
     Ok(body)
 }
 
+type OfPostgres<'t> = Transaction<'t, Postgres>;
+
+mod alias {
+    pub(super) use super::OfPostgres as Transaction;
+}
+
+#[idempotent(scope = "alias", tenant = account.id)]
+async fn alias(account: Account, tx: &mut alias::Transaction<'_>) {
+    let _ = tx;
+}
+
 fn main() {
-    let _: Router<Both> = Router::new().route("/", post(first).put(last).patch(middle));
+    let _: Router<Both> = Router::new().route("/", post(first).put(last).patch(middle).delete(alias));
 }

@@ -1,0 +1,15 @@
+#![allow(unused_variables)]
+
+use idem_tests::ui::*;
+
+#[idempotent(scope = "pay", tenant = account.id)]
+fn pay(
+    account: Account,
+    tx: &mut PgConnection,
+) -> impl Future<Output = StatusCode> {
+    async { StatusCode::CREATED }
+}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

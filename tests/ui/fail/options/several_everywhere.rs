@@ -1,0 +1,10 @@
+#![allow(unused_variables)]
+
+use idem_tests::ui::*;
+
+#[idempotent(ttl = 24, tenant = acount.id)]
+fn pay(account: &Account, Json(payment): Json<Payment>) {}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

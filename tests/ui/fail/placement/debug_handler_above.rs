@@ -1,0 +1,11 @@
+#![allow(unused_variables)]
+
+use idem_tests::ui::*;
+
+#[axum::debug_handler(state = App)]
+#[idempotent(scope = "pay", tenant = account.id)]
+async fn pay(account: Account, tx: &mut PgConnection) {}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

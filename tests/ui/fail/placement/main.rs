@@ -1,0 +1,6 @@
+#![allow(unused_variables)]
+
+use idem_tests::ui::*;
+
+#[idempotent(scope = "pay", tenant = shared)]
+fn main() {}

@@ -1,0 +1,10 @@
+#![allow(unused_variables)]
+
+use idem_tests::ui::*;
+
+#[idempotent(scope = "pay", tenant = shared)]
+pub struct Pay;
+
+fn main() {
+    let _ = Pay;
+}

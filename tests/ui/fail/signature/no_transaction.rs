@@ -1,0 +1,12 @@
+#![allow(unused_variables)]
+
+use idem_tests::ui::*;
+
+#[idempotent(scope = "pay", tenant = account.id)]
+async fn pay(account: Account, Json(payment): Json<Payment>) {
+    drop((account, payment));
+}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,10 @@
+#![allow(unused_variables)]
+
+use idem_tests::ui::*;
+
+#[idempotent(scope = "pay", tenant = account.id)]
+unsafe fn pay(body: &str, Json(payment): Json<Payment>, account: Account) {}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,11 @@
+#![allow(unused_variables)]
+
+use idem_tests::ui::*;
+use idem_runtime::Claim;
+
+#[idempotent(scope = "pay", tenant = account.id)]
+async fn pay(account: Account, tx: &mut PgConnection, claim: &Claim, again: &Claim) {}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}
