@@ -97,14 +97,13 @@ impl<DB: Backend> Idempotency<DB> {
         let answer = self.pursue(&job, work).instrument(span.clone()).await;
         let outcome = observe::outcome(&answer);
         span.record("outcome", outcome);
+        tracing::debug!(parent: &span, outcome, "answered");
         observe::count(job.policy.scope, outcome);
         answer
     }
 
     async fn pursue<W: Attempt<DB>>(&self, job: &Job, mut work: W) -> Answer<W::Value> {
-        let deadline = Instant::now() + job.policy.wait;
-        let mut waited = false;
-        let mut poll = POLL.0;
+        let mut patience = Patience::new(job.policy.wait);
         loop {
             // The token comes before the question: a drain that begins in between waits for us.
             let token = self.tasks().token();
@@ -114,18 +113,23 @@ impl<DB: Backend> Idempotency<DB> {
             match self.in_flight().enter(&job.identity, job.fingerprint) {
                 Entrance::Occupied(occupied) => {
                     drop(token);
-                    match occupied.meet(job.fingerprint, deadline, STORE_LIMIT).await {
+                    match occupied
+                        .meet(job.fingerprint, patience.deadline, STORE_LIMIT)
+                        .await
+                    {
                         Met::Finished(finished, ran) => {
-                            return replay(finished, &job.fingerprint, waited || ran);
+                            return replay(finished, &job.fingerprint, patience.used || ran);
                         }
                         Met::Mismatch => return Answer::Refused(Refusal::Mismatch),
                         Met::InProgress => return Answer::Refused(Refusal::InProgress),
                         Met::Unavailable => return Answer::Refused(Refusal::StoreUnavailable),
-                        Met::Again => {}
+                        Met::Elsewhere if !patience.pause().await => {
+                            return Answer::Refused(Refusal::InProgress);
+                        }
+                        Met::Elsewhere | Met::Again => {}
                     }
                 }
                 Entrance::Entered(ticket, mut progress) => {
-                    observe::in_flight(self.in_flight().len());
                     let attempt = work.attempt(self.clone(), job.clone(), ticket);
                     let task = self.tasks().spawn(attempt.in_current_span());
                     if !progress.claimed_within(STORE_LIMIT).await {
@@ -136,20 +140,15 @@ impl<DB: Backend> Idempotency<DB> {
                         None => Ok(task.await),
                     };
                     match attempted {
-                        Ok(Ok(Attempted::Answered(answer))) => return answer.after(waited),
-                        Ok(Ok(Attempted::Elsewhere(unused))) => {
-                            let Some(left) = left_until(deadline) else {
-                                return Answer::Refused(Refusal::InProgress);
-                            };
-                            work = unused;
-                            waited = true;
-                            sleep(poll.min(left)).await;
-                            poll = (poll * 2).min(POLL.1);
-                        }
+                        Ok(Ok(Attempted::Answered(answer))) => return answer.after(patience.used),
+                        Ok(Ok(Attempted::Elsewhere(unused))) => work = unused,
                         // The runtime is going down, or the commit does not come back.
                         Ok(Err(_)) | Err(_) => {
                             return Answer::Refused(Refusal::OutcomeUnknown);
                         }
+                    }
+                    if !patience.pause().await {
+                        return Answer::Refused(Refusal::InProgress);
                     }
                 }
             }
@@ -183,6 +182,34 @@ impl<V> Answer<V> {
             },
             other => other,
         }
+    }
+}
+
+/// How long a duplicate still waits for another process, and how it asks: ever less often.
+struct Patience {
+    deadline: Instant,
+    poll: Duration,
+    used: bool,
+}
+
+impl Patience {
+    fn new(wait: Duration) -> Self {
+        Self {
+            deadline: Instant::now() + wait,
+            poll: POLL.0,
+            used: false,
+        }
+    }
+
+    /// Pauses before the next question; false when there is no time for one.
+    async fn pause(&mut self) -> bool {
+        let Some(left) = left_until(self.deadline) else {
+            return false;
+        };
+        self.used = true;
+        sleep(self.poll.min(left)).await;
+        self.poll = (self.poll * 2).min(POLL.1);
+        true
     }
 }
 

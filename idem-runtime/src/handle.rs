@@ -44,9 +44,8 @@ const ACQUIRE_LIMIT: Duration = Duration::from_secs(5);
 impl<DB: Backend> Idempotency<DB> {
     /// Makes a handle with the default settings.
     ///
-    /// The handler's transaction runs on a connection of this pool. For SQLite in memory, give
-    /// the pool a single connection that does not expire: each connection may be a database of
-    /// its own.
+    /// The handler's transaction runs on a connection of this pool. A SQLite database in memory
+    /// lives as long as one of its connections: let the pool keep one open.
     #[must_use]
     pub fn new(pool: Pool<DB>) -> Self {
         Self::with_settings(pool, Settings::default())

@@ -4,7 +4,6 @@
 //! or waits here in memory until the first is done.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -65,29 +64,32 @@ pub(crate) enum Entrance {
 impl InFlight {
     /// Takes the key in this process, or shows who has it.
     pub(crate) fn enter(&self, identity: &Arc<Identity>, fingerprint: Fingerprint) -> Entrance {
-        match self.entries().entry(Arc::clone(identity)) {
-            Entry::Occupied(entry) => Entrance::Occupied(entry.get().clone()),
-            Entry::Vacant(entry) => {
-                let (phase, watching) = watch::channel(Phase::Claiming);
-                entry.insert(Occupied {
-                    fingerprint,
-                    phase: watching.clone(),
-                });
-                let decided = Arc::new(AtomicBool::new(false));
-                let progress = Progress {
-                    phase: watching,
-                    decided: Arc::clone(&decided),
-                };
-                let identity = Arc::clone(identity);
-                let ticket = Ticket {
-                    keys: self.clone(),
-                    identity,
-                    phase,
-                    decided,
-                };
-                Entrance::Entered(ticket, progress)
-            }
+        let mut entries = self.entries();
+        if let Some(occupied) = entries.get(identity) {
+            return Entrance::Occupied(occupied.clone());
         }
+        let (phase, watching) = watch::channel(Phase::Claiming);
+        let occupied = Occupied {
+            fingerprint,
+            phase: watching.clone(),
+        };
+        entries.insert(Arc::clone(identity), occupied);
+        observe::in_flight(entries.len());
+        let decided = Arc::new(AtomicBool::new(false));
+        let progress = Progress {
+            phase: watching,
+            decided: Arc::clone(&decided),
+        };
+        let (keys, identity) = (self.clone(), Arc::clone(identity));
+        Entrance::Entered(
+            Ticket {
+                keys,
+                identity,
+                phase,
+                decided,
+            },
+            progress,
+        )
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<Arc<Identity>, Occupied>> {
@@ -172,6 +174,8 @@ pub(crate) enum Met {
     Mismatch,
     InProgress,
     Unavailable,
+    /// Another process works on the same request: ask again after a while.
+    Elsewhere,
     /// The owner is gone without a result: ask again.
     Again,
 }
@@ -197,10 +201,8 @@ impl Occupied {
                     deadline
                 }
                 Phase::Over(Over::Finished(finished)) => return Met::Finished(finished, ran),
-                Phase::Over(Over::Elsewhere)
-                    if self.fingerprint == fingerprint && deadline <= Instant::now() =>
-                {
-                    return Met::InProgress;
+                Phase::Over(Over::Elsewhere) if self.fingerprint == fingerprint => {
+                    return Met::Elsewhere;
                 }
                 Phase::Over(Over::Unavailable) => return Met::Unavailable,
                 Phase::Over(Over::Elsewhere | Over::Free) => return Met::Again,
