@@ -1,8 +1,8 @@
 //! PostgreSQL, from version 12.
 //!
-//! The gate is two advisory locks of the transaction: one for the key, one for the key with its
-//! fingerprint. Who has both owns the key; who fails on the second knows that the same request
-//! is in flight. The row is inserted once, finished, as the last statement: no dead tuple, and
+//! The gate is two advisory locks of the transaction: one for the key with its fingerprint, then
+//! one for the key. Who has both owns the key; who fails on the first knows that the same request
+//! is in flight, who fails on the second that another one is. The row is inserted once, finished, as the last statement: no dead tuple, and
 //! the unique constraint is the last fence.
 
 use sqlx::error::DatabaseError;
@@ -23,6 +23,12 @@ const MIGRATE: &str = concat!(
     "\n",
     include_str!("../../migrations/postgres/0002_steps.sql"),
 );
+
+/// `create table if not exists` is no protection against another process that creates the same
+/// table at this moment; the lock is. Its number is the text "idem" in ASCII. That a table exists
+/// is no news worth a notice.
+const BEGIN_MIGRATION: &str = "\
+begin; set local client_min_messages = warning; select pg_advisory_xact_lock(1768187245)";
 
 /// Every column, so that a table of another shape is found at start.
 const CHECK: &str = "\
@@ -113,11 +119,7 @@ impl Store for Postgres {
     }
 
     async fn migrate(pool: &Pool<Self>, statements: &Statements) -> Result<(), sqlx::Error> {
-        // `create table if not exists` is no protection against another process that creates the
-        // same table at this moment; the lock is. Its number is the text "idem" in ASCII.
-        let mut tx = pool
-            .begin_with("begin; select pg_advisory_xact_lock(1768187245)")
-            .await?;
+        let mut tx = pool.begin_with(BEGIN_MIGRATION).await?;
         sqlx::raw_sql(statements.migrate.clone())
             .execute(&mut *tx)
             .await?;
