@@ -10,6 +10,7 @@ use sqlx::{Pool, Transaction};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 use crate::atomic::give_back;
 use crate::builder::{Builder, Settings, StoreKeys};
@@ -76,9 +77,18 @@ impl<DB: Backend> Idempotency<DB> {
     /// database user may not create them; [`StoreErrorKind::Unavailable`] when the database does
     /// not answer.
     pub async fn migrate(&self) -> Result<(), StoreError> {
-        DB::migrate(self.pool(), self.statements())
-            .await
-            .map_err(store_error::<DB>)
+        let handle = self.clone();
+        self.detached(async move {
+            let _turn = if DB::SINGLE_WRITER {
+                Some(handle.turn_to_write().await?)
+            } else {
+                None
+            };
+            DB::migrate(handle.pool(), handle.statements())
+                .await
+                .map_err(store_error::<DB>)
+        })
+        .await
     }
 
     /// Returns the SQL that [`migrate`](Self::migrate) runs, for those who run it themselves.
@@ -122,6 +132,23 @@ impl<DB: Backend> Idempotency<DB> {
         match self.0.settings.overrides.get(policy.scope) {
             Some(overrides) => overrides.apply(policy),
             None => policy,
+        }
+    }
+
+    /// Runs a future to its end, whatever becomes of the caller: sqlx 0.9.0 gives a connection
+    /// back with its transaction open when `begin` is dropped half way.
+    pub(crate) async fn detached<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
+        match self.tasks().spawn(work.in_current_span()).await {
+            Ok(result) => result,
+            // The runtime is going down.
+            Err(_) => {
+                let gone = sqlx::Error::WorkerCrashed;
+                Err(StoreError::new(StoreErrorKind::Unavailable, gone))
+            }
         }
     }
 

@@ -38,14 +38,18 @@ impl<DB: Backend> Idempotency<DB> {
 
     /// Removes one batch.
     async fn sweep_batch(&self) -> Result<u64, StoreError> {
-        let _turn = if DB::SINGLE_WRITER {
-            Some(self.turn_to_write().await?)
-        } else {
-            None
-        };
-        DB::sweep(self.pool(), self.statements(), BATCH)
-            .await
-            .map_err(store_error::<DB>)
+        let handle = self.clone();
+        self.detached(async move {
+            let _turn = if DB::SINGLE_WRITER {
+                Some(handle.turn_to_write().await?)
+            } else {
+                None
+            };
+            DB::sweep(handle.pool(), handle.statements(), BATCH)
+                .await
+                .map_err(store_error::<DB>)
+        })
+        .await
     }
 
     /// Sweeps now and then after each `period`, until the [`Sweeper`] is stopped or dropped.

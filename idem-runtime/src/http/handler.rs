@@ -1,35 +1,24 @@
-//! From a request and the attribute's options to a claim, and from the engine's answer to a
-//! response.
+//! Running a handler for its claim, and turning the engine's answer into a response.
 
-use std::borrow::Cow;
 use std::marker::PhantomData;
-use std::sync::Arc;
-use std::time::Duration;
 
-use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::response::Response;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use serde::Serialize;
 use sqlx::Transaction;
-use uuid::Uuid;
 
-use super::call::{Call, Received};
+use super::options::{Claimed, Options};
 use super::problem::{Problem, ProblemKind, Renderer};
 use super::reply;
 use crate::atomic::{Atomic, Work};
-use crate::claim::{Claim, Identity};
-use crate::engine::{Answer, Done, Job};
-use crate::error::InvalidRequest;
-use crate::fingerprint::{Fingerprint, FingerprintedRequest};
+use crate::claim::Claim;
+use crate::engine::{Answer, Done};
 use crate::handle::Idempotency;
-use crate::key::{InvalidKey, Key, KeyValue};
 use crate::leased::{Lease, Leased, LeasedWork};
 use crate::observe;
-use crate::policy::{KeySource, Policy, TTL_RANGE};
+use crate::policy::Policy;
 use crate::record::{Kept, Record};
 use crate::store::Backend;
-use crate::tenant::{InvalidTenant, Tenant, TenantId};
 
 /// The type behind a handler's `&mut` parameter: it runs in the transaction that holds the key.
 #[diagnostic::on_unimplemented(
@@ -71,121 +60,6 @@ impl<DB: Backend> AtomicConnection for Transaction<'static, DB> {
     }
 }
 
-/// The values of an attribute's options for one request.
-#[derive(Debug)]
-#[must_use]
-pub struct Options<H> {
-    received: Received,
-    handle: H,
-    policy: Policy,
-    tenant: Option<Tenant>,
-    key: Option<Key>,
-    fingerprint: Option<Fingerprint>,
-    /// The first option whose value cannot be used.
-    invalid: Option<InvalidRequest>,
-}
-
-impl<H> Call<(), H> {
-    /// Begins to collect the options.
-    pub fn options(self, policy: &Policy) -> Options<H> {
-        Options {
-            received: self.received,
-            handle: self.handle,
-            policy: *policy,
-            tenant: None,
-            key: None,
-            fingerprint: None,
-            invalid: None,
-        }
-    }
-}
-
-impl<H> Options<H> {
-    /// Takes the tenant's identifier.
-    pub fn tenant<T: TenantId + ?Sized>(mut self, tenant: &T) -> Self {
-        match Tenant::new(tenant) {
-            Ok(tenant) => self.tenant = Some(tenant),
-            Err(why) => self.refuse(why.into()),
-        }
-        self
-    }
-
-    /// Says that all callers share their keys.
-    pub fn shared_tenant(mut self) -> Self {
-        self.tenant = Some(Tenant::shared());
-        self
-    }
-
-    /// Takes the key from a value.
-    pub fn key<K: KeyValue + ?Sized>(mut self, key: &K) -> Self {
-        match Key::new(&key.key_value()) {
-            Ok(key) => self.key = Some(key),
-            Err(why) => self.refuse(why.into()),
-        }
-        self
-    }
-
-    /// Takes a value in the place of the whole request.
-    pub fn fingerprint<T: Serialize + ?Sized>(mut self, value: &T) -> Self {
-        match Fingerprint::of_value(value) {
-            Ok(fingerprint) => self.fingerprint = Some(fingerprint),
-            Err(error) => self.refuse(InvalidRequest::Fingerprint(error)),
-        }
-        self
-    }
-
-    /// Takes a ttl that is no constant.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        if TTL_RANGE.contains(&ttl) {
-            self.policy.ttl = ttl;
-        } else {
-            self.refuse(InvalidRequest::Ttl(ttl));
-        }
-        self
-    }
-
-    fn refuse(&mut self, why: InvalidRequest) {
-        self.invalid.get_or_insert(why);
-    }
-}
-
-impl Options<()> {
-    /// Takes the handle from where the `store` option says.
-    pub fn store<C: AtomicConnection>(
-        self,
-        handle: &Idempotency<C::Database>,
-    ) -> Options<Idempotency<C::Database>> {
-        self.with_handle(handle)
-    }
-
-    /// Takes the handle of a leased handler from where the `store` option says.
-    pub fn leased_store<DB: Backend>(self, handle: &Idempotency<DB>) -> Options<Idempotency<DB>> {
-        self.with_handle(handle)
-    }
-
-    fn with_handle<DB: Backend>(self, handle: &Idempotency<DB>) -> Options<Idempotency<DB>> {
-        let Self {
-            received,
-            handle: (),
-            policy,
-            tenant,
-            key,
-            fingerprint,
-            invalid,
-        } = self;
-        let handle = handle.clone();
-        Options {
-            received,
-            handle,
-            policy,
-            tenant,
-            key,
-            fingerprint,
-            invalid,
-        }
-    }
-}
-
 impl<DB: Backend> Options<Idempotency<DB>> {
     /// Runs the handler once for its key, in the transaction that also holds the key.
     ///
@@ -196,14 +70,13 @@ impl<DB: Backend> Options<Idempotency<DB>> {
         C: AtomicConnection<Database = DB>,
         F: for<'t> FnOnce(&'t mut C, &'t Claim) -> BoxFuture<'t, Response> + Send + 'static,
     {
-        let handle = self.handle.clone();
-        self.policy = handle.effective(self.policy);
+        let (handle, policy) = self.with_overrides();
         let Policy {
             scope,
             record,
             max_response,
             ..
-        } = self.policy;
+        } = policy;
         let connection = PhantomData::<fn() -> C>;
         let work = Handler {
             run: handler,
@@ -230,14 +103,13 @@ impl<DB: Backend> Options<Idempotency<DB>> {
     where
         F: for<'t> FnOnce(&'t Lease<DB>, &'t Claim) -> BoxFuture<'t, Response> + Send + 'static,
     {
-        let handle = self.handle.clone();
-        self.policy = handle.effective(self.policy);
+        let (handle, policy) = self.with_overrides();
         let Policy {
             scope,
             record,
             max_response,
             ..
-        } = self.policy;
+        } = policy;
         let work = LeasedHandler {
             run: handler,
             record,
@@ -259,88 +131,6 @@ impl<DB: Backend> Options<Idempotency<DB>> {
         }
         .boxed()
     }
-
-    /// Settles key, tenant, and fingerprint, in this order.
-    fn into_claim(self) -> Result<Claimed, InvalidRequest> {
-        let Self {
-            received,
-            policy,
-            tenant,
-            key,
-            fingerprint,
-            invalid,
-            ..
-        } = self;
-        let key = match policy.key {
-            // A safe method has no effect to protect (RFC 9110 section 9.2.1).
-            _ if is_safe(&received.method) => None,
-            KeySource::Header(name) => key_in_header(&received.headers, name)?,
-            KeySource::Arguments => key,
-        };
-        if let Some(invalid) = invalid {
-            return Err(invalid);
-        }
-        let scope = Cow::Borrowed(policy.scope);
-        let tenant = tenant.ok_or(InvalidTenant::Empty)?;
-        let Some(key) = key else {
-            if policy.required && !is_safe(&received.method) {
-                return Err(InvalidRequest::KeyMissing);
-            }
-            let key = Key::new(&Uuid::new_v4().to_string())?;
-            let identity = Arc::new(Identity { tenant, scope, key });
-            let fingerprint = Fingerprint::from_bytes([0; 32]);
-            return Ok(Claimed::WithoutKey(Job {
-                identity,
-                fingerprint,
-                policy,
-            }));
-        };
-        let fingerprint = match fingerprint {
-            Some(fingerprint) => fingerprint,
-            None => of_request(&received),
-        };
-        let identity = Arc::new(Identity { tenant, scope, key });
-        Ok(Claimed::WithKey(Job {
-            identity,
-            fingerprint,
-            policy,
-        }))
-    }
-}
-
-enum Claimed {
-    WithKey(Job),
-    WithoutKey(Job),
-}
-
-fn is_safe(method: &Method) -> bool {
-    matches!(
-        *method,
-        Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE
-    )
-}
-
-fn key_in_header(headers: &HeaderMap, name: &str) -> Result<Option<Key>, InvalidKey> {
-    let mut values = headers.get_all(name).iter();
-    let Some(value) = values.next() else {
-        return Ok(None);
-    };
-    if values.next().is_some() {
-        return Err(InvalidKey::Several);
-    }
-    Key::from_field_value(value.as_bytes()).map(Some)
-}
-
-fn of_request(received: &Received) -> Fingerprint {
-    Fingerprint::of_request(&FingerprintedRequest {
-        method: received.method.as_str(),
-        target: &received.target,
-        content_type: received
-            .headers
-            .get(header::CONTENT_TYPE)
-            .map(HeaderValue::as_bytes),
-        body: received.body.as_ref(),
-    })
 }
 
 /// A handler as work: it runs, and its response is taken apart for the store.

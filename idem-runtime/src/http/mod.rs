@@ -4,11 +4,13 @@
 
 mod call;
 mod handler;
+mod options;
 mod problem;
 mod reply;
 
 pub use call::{Call, HandleSource};
-pub use handler::{AtomicConnection, Options};
+pub use handler::AtomicConnection;
+pub use options::Options;
 pub(crate) use problem::Renderer;
 pub use problem::{Problem, ProblemKind};
 pub use reply::Recorded;
