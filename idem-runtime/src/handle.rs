@@ -142,14 +142,12 @@ impl<DB: Backend> Idempotency<DB> {
         T: Send + 'static,
         F: Future<Output = Result<T, StoreError>> + Send + 'static,
     {
-        match self.tasks().spawn(work.in_current_span()).await {
-            Ok(result) => result,
-            // The runtime is going down.
-            Err(_) => {
-                let gone = sqlx::Error::WorkerCrashed;
-                Err(StoreError::new(StoreErrorKind::Unavailable, gone))
-            }
+        if let Ok(result) = self.tasks().spawn(work.in_current_span()).await {
+            return result;
         }
+        // The runtime is going down.
+        let gone = sqlx::Error::WorkerCrashed;
+        Err(StoreError::new(StoreErrorKind::Unavailable, gone))
     }
 
     pub(crate) async fn acquire(&self) -> Result<PoolConnection<DB>, StoreError> {
