@@ -1,7 +1,5 @@
 //! Running a handler for its claim, and turning the engine's answer into a response.
 
-use std::marker::PhantomData;
-
 use axum::response::Response;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -13,6 +11,7 @@ use super::reply;
 use crate::atomic::{Atomic, Work};
 use crate::claim::Claim;
 use crate::engine::{Answer, Done};
+use crate::error::InvalidRequest;
 use crate::handle::Idempotency;
 use crate::leased::{Lease, Leased, LeasedWork};
 use crate::observe;
@@ -65,10 +64,25 @@ impl<DB: Backend> Options<Idempotency<DB>> {
     ///
     /// Boxed, so that the handler's closure is no part of the caller's future: its `'static`
     /// connection type is erased there, and the future would not count as `Send`.
-    pub fn run_atomic<C, F>(mut self, handler: F) -> BoxFuture<'static, Response>
+    pub fn run_atomic<C, F>(self, handler: F) -> BoxFuture<'static, Response>
     where
         C: AtomicConnection<Database = DB>,
         F: for<'t> FnOnce(&'t mut C, &'t Claim) -> BoxFuture<'t, Response> + Send + 'static,
+    {
+        self.atomic::<C>(Box::new(handler)).boxed()
+    }
+
+    /// Runs the handler once for its key, under a lease.
+    pub fn run_leased<F>(self, handler: F) -> BoxFuture<'static, Response>
+    where
+        F: for<'t> FnOnce(&'t Lease<DB>, &'t Claim) -> BoxFuture<'t, Response> + Send + 'static,
+    {
+        self.leased(Box::new(handler)).boxed()
+    }
+
+    async fn atomic<C>(mut self, run: RunAtomic<C>) -> Response
+    where
+        C: AtomicConnection<Database = DB>,
     {
         let (handle, policy) = self.with_overrides();
         let Policy {
@@ -77,32 +91,20 @@ impl<DB: Backend> Options<Idempotency<DB>> {
             max_response,
             ..
         } = policy;
-        let connection = PhantomData::<fn() -> C>;
         let work = Handler {
-            run: handler,
-            connection,
+            run,
             record,
             max_response,
         };
-        async move {
-            let answer = match self.into_claim() {
-                Ok(Claimed::WithKey(job)) => handle.execute(job, Atomic(work)).await,
-                Ok(Claimed::WithoutKey(job)) => handle.execute_unclaimed(job, work).await,
-                Err(invalid) => {
-                    observe::count(scope, "invalid_key");
-                    return render(&handle, invalid.into());
-                }
-            };
-            respond(&handle, answer)
-        }
-        .boxed()
+        let answer = match self.into_claim() {
+            Ok(Claimed::WithKey(job)) => handle.execute(job, Atomic(work)).await,
+            Ok(Claimed::WithoutKey(job)) => handle.execute_unclaimed(job, work).await,
+            Err(invalid) => return refuse(&handle, scope, invalid),
+        };
+        respond(&handle, answer)
     }
 
-    /// Runs the handler once for its key, under a lease.
-    pub fn run_leased<F>(mut self, handler: F) -> BoxFuture<'static, Response>
-    where
-        F: for<'t> FnOnce(&'t Lease<DB>, &'t Claim) -> BoxFuture<'t, Response> + Send + 'static,
-    {
+    async fn leased(mut self, run: RunLeased<DB>) -> Response {
         let (handle, policy) = self.with_overrides();
         let Policy {
             scope,
@@ -111,41 +113,42 @@ impl<DB: Backend> Options<Idempotency<DB>> {
             ..
         } = policy;
         let work = LeasedHandler {
-            run: handler,
+            run,
             record,
             max_response,
         };
-        async move {
-            let answer = match self.into_claim() {
-                // Without a key of the client's the run has one of its own, and claims that: the
-                // steps are the same, and nobody can ask for them again.
-                Ok(Claimed::WithKey(job) | Claimed::WithoutKey(job)) => {
-                    handle.execute(job, Leased(work)).await
-                }
-                Err(invalid) => {
-                    observe::count(scope, "invalid_key");
-                    return render(&handle, invalid.into());
-                }
-            };
-            respond(&handle, answer)
-        }
-        .boxed()
+        let answer = match self.into_claim() {
+            // Without a key of the client's the run has one of its own, and claims that: the
+            // steps are the same, and nobody can ask for them again.
+            Ok(Claimed::WithKey(job) | Claimed::WithoutKey(job)) => {
+                handle.execute(job, Leased(work)).await
+            }
+            Err(invalid) => return refuse(&handle, scope, invalid),
+        };
+        respond(&handle, answer)
     }
 }
 
-/// A handler as work: it runs, and its response is taken apart for the store.
-struct Handler<F, C> {
-    run: F,
-    connection: PhantomData<fn() -> C>,
+fn refuse<DB: Backend>(
+    handle: &Idempotency<DB>,
+    scope: &'static str,
+    invalid: InvalidRequest,
+) -> Response {
+    observe::count(scope, "invalid_key");
+    render(handle, invalid.into())
+}
+
+/// A handler as work: it runs, and its response is taken apart for the store. Its closure is
+/// boxed, so that the engine is compiled once for each database and not for each handler.
+struct Handler<C> {
+    run: RunAtomic<C>,
     record: Record,
     max_response: usize,
 }
 
-impl<F, C> Work<C::Database> for Handler<F, C>
-where
-    C: AtomicConnection,
-    F: for<'t> FnOnce(&'t mut C, &'t Claim) -> BoxFuture<'t, Response> + Send + 'static,
-{
+type RunAtomic<C> = Box<dyn for<'t> FnOnce(&'t mut C, &'t Claim) -> BoxFuture<'t, Response> + Send>;
+
+impl<C: AtomicConnection> Work<C::Database> for Handler<C> {
     type Value = Response;
 
     fn run<'t>(
@@ -162,17 +165,16 @@ where
 }
 
 /// A leased handler as work.
-struct LeasedHandler<F> {
-    run: F,
+struct LeasedHandler<DB: Backend> {
+    run: RunLeased<DB>,
     record: Record,
     max_response: usize,
 }
 
-impl<DB, F> LeasedWork<DB> for LeasedHandler<F>
-where
-    DB: Backend,
-    F: for<'t> FnOnce(&'t Lease<DB>, &'t Claim) -> BoxFuture<'t, Response> + Send + 'static,
-{
+type RunLeased<DB> =
+    Box<dyn for<'t> FnOnce(&'t Lease<DB>, &'t Claim) -> BoxFuture<'t, Response> + Send>;
+
+impl<DB: Backend> LeasedWork<DB> for LeasedHandler<DB> {
     type Value = Response;
 
     fn run(self, lease: &Lease<DB>) -> BoxFuture<'_, Done<Response>> {
