@@ -20,3 +20,8 @@ pub use app::{Setting, Setup, TestApp};
 pub use client::Answer;
 pub use database::Kind;
 pub use gate::Gate;
+
+/// The code of the README, which must compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;
