@@ -33,6 +33,8 @@
 mod atomic;
 mod builder;
 mod claim;
+#[cfg(feature = "client")]
+pub mod client;
 mod engine;
 mod error;
 mod fingerprint;

@@ -1,6 +1,6 @@
 //! Servers in processes of their own, which a test can kill.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 
 use axum::http::Method;
@@ -10,6 +10,32 @@ use tokio::sync::Mutex;
 
 use crate::client::Request;
 use crate::{Answer, app};
+
+/// Builds a package as `cargo run -p` does, and returns its program.
+///
+/// # Panics
+/// When it does not build.
+pub async fn build(package: &str) -> PathBuf {
+    let built = Command::new(env!("CARGO"))
+        .args([
+            "build",
+            "--locked",
+            "--message-format=json",
+            "--package",
+            package,
+        ])
+        .stderr(Stdio::inherit())
+        .output()
+        .await
+        .expect("cargo runs");
+    assert!(built.status.success(), "{package} does not build");
+    let messages = String::from_utf8(built.stdout).expect("cargo speaks UTF-8");
+    let mut programs = messages.lines().filter_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        Some(message["executable"].as_str()?.to_owned())
+    });
+    PathBuf::from(programs.next_back().expect("a program"))
+}
 
 /// A server in its own process, killed with this value.
 #[derive(Debug)]
@@ -62,6 +88,12 @@ impl ServerProcess {
             url,
             client: app::client(),
         }
+    }
+
+    /// Returns where it listens.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
     }
 
     /// Returns the next line that the program prints.
