@@ -16,6 +16,7 @@
 //! | `sqlite` | | SQLite, through sqlx |
 //! | `axum` | yes | the HTTP side of the attribute |
 //! | `macros` | yes | the attribute |
+//! | `client` | | [`client`]: the side that retries, on reqwest |
 //! | `metrics` | | counters, a histogram, and a gauge through the `metrics` facade |
 //!
 //! # Metrics
