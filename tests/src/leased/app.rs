@@ -6,9 +6,10 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::extract::{FromRequestParts, State};
+use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::post;
 use axum::{Json, Router};
@@ -21,10 +22,11 @@ use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 
 use super::any::AnyLease;
-use super::order::Order;
+use super::order::{Order, STORED};
 use crate::app::{Handle, Setting};
-use crate::client::Request;
+use crate::client;
 use crate::database::{Pool, TestDatabase};
+use crate::gate::Gate;
 
 /// What a test changes of the application before it starts.
 #[derive(Clone, Copy, Debug)]
@@ -188,7 +190,14 @@ fn handler_of(order: Order) -> Handler {
 
 /// The routes of an order on a pool, for a process of its own.
 pub async fn serve(pool: &Pool, setup: LeasedSetup, order: Order) -> Router {
-    router(&handle(pool, setup).await, handler_of(order))
+    let stored = order.gates.at(STORED).clone();
+    let leave = async |State(stored): State<Gate>, request: Request, next: Next| {
+        let answer = next.run(request).await;
+        stored.pass().await;
+        answer
+    };
+    let router = router(&handle(pool, setup).await, handler_of(order));
+    router.layer(from_fn_with_state(stored, leave))
 }
 
 /// A leased application that serves on a socket.
@@ -252,23 +261,23 @@ impl LeasedApp {
     }
 
     /// Begins an order with this key, which a take-over resumes.
-    pub fn order(&self, key: &str) -> Request {
+    pub fn order(&self, key: &str) -> client::Request {
         self.order_with(key, "card_ok")
     }
 
     /// Begins an order with another body.
-    pub fn order_with(&self, key: &str, card: &str) -> Request {
+    pub fn order_with(&self, key: &str, card: &str) -> client::Request {
         self.post("/orders", key, card)
     }
 
     /// Begins an order with this key, which a take-over parks when a step has begun.
-    pub fn reconciled(&self, key: &str) -> Request {
+    pub fn reconciled(&self, key: &str) -> client::Request {
         self.post("/reconciled", key, "card_ok")
     }
 
-    fn post(&self, path: &str, key: &str, card: &str) -> Request {
+    fn post(&self, path: &str, key: &str, card: &str) -> client::Request {
         let url = format!("http://{}{path}", self.address);
-        let request = Request::new(&self.client, Method::POST, url).key(key);
+        let request = client::Request::new(&self.client, Method::POST, url).key(key);
         request.json(serde_json::json!({ "card": card }).to_string())
     }
 
@@ -277,7 +286,16 @@ impl LeasedApp {
     /// # Panics
     /// When the store fails, or there is no such key.
     pub async fn find(&self, key: &str) -> KeyStatus {
-        self.lookup(RESUME, key).await.expect("the key is there")
+        self.find_of("alice", key).await
+    }
+
+    /// Looks at anybody's key.
+    ///
+    /// # Panics
+    /// When the store fails, or there is no such key.
+    pub async fn find_of(&self, account: &str, key: &str) -> KeyStatus {
+        let found = self.lookup(RESUME, account, key).await;
+        found.expect("the key is there")
     }
 
     /// Looks at alice's key of the reconciled orders.
@@ -285,7 +303,8 @@ impl LeasedApp {
     /// # Panics
     /// When the store fails, or there is no such key.
     pub async fn find_reconciled(&self, key: &str) -> KeyStatus {
-        self.lookup(RECONCILE, key).await.expect("the key is there")
+        let found = self.lookup(RECONCILE, "alice", key).await;
+        found.expect("the key is there")
     }
 
     /// Looks at alice's key, which may not be there.
@@ -293,13 +312,13 @@ impl LeasedApp {
     /// # Panics
     /// When the store fails.
     pub async fn find_if_any(&self, key: &str) -> Option<KeyStatus> {
-        self.lookup(RESUME, key).await
+        self.lookup(RESUME, "alice", key).await
     }
 
-    async fn lookup(&self, scope: &str, key: &str) -> Option<KeyStatus> {
+    async fn lookup(&self, scope: &str, account: &str, key: &str) -> Option<KeyStatus> {
         let found = match &self.handle {
-            Handle::Postgres(handle) => handle.find(scope, "alice", key).await,
-            Handle::Sqlite(handle) => handle.find(scope, "alice", key).await,
+            Handle::Postgres(handle) => handle.find(scope, account, key).await,
+            Handle::Sqlite(handle) => handle.find(scope, account, key).await,
         };
         found.expect("the store answers")
     }

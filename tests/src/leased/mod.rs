@@ -9,4 +9,4 @@ mod order;
 pub use any::AnyLease;
 pub use app::{LeasedApp, LeasedSetup, serve};
 pub use breaker::Breaker;
-pub use order::{Gates, Order, POINTS, Provider};
+pub use order::{Gates, Order, POINTS, Provider, STORED};

@@ -32,9 +32,12 @@ pub const POINTS: [&str; 8] = [
     "confirmed",
 ];
 
-/// A gate for each point.
+/// Where an answer stands that is stored and has not left; at a [`serve`](super::serve) only.
+pub const STORED: &str = "stored";
+
+/// A gate for each point, and one for [`STORED`].
 #[derive(Clone, Debug, Default)]
-pub struct Gates(Arc<[Gate; POINTS.len()]>);
+pub struct Gates(Arc<[Gate; POINTS.len() + 1]>);
 
 impl Gates {
     /// Returns the gate at a point.
@@ -43,7 +46,8 @@ impl Gates {
     /// When there is no such point.
     #[must_use]
     pub fn at(&self, point: &str) -> &Gate {
-        let index = POINTS.iter().position(|name| *name == point);
+        let mut points = POINTS.iter().chain([&STORED]);
+        let index = points.position(|name| *name == point);
         &self.0[index.unwrap_or_else(|| panic!("no point `{point}`"))]
     }
 }

@@ -3,8 +3,12 @@
 #[macro_use]
 mod stamp;
 
+mod clock;
 mod contract;
+mod crashes;
 mod operators;
+mod outages;
+mod processes;
 mod races;
 mod retention;
 mod steps;
