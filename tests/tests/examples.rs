@@ -1,38 +1,11 @@
 //! The examples, as a reader runs them: built by cargo, driven over HTTP.
 
-use std::path::PathBuf;
-use std::process::Stdio;
-
 use idem_tests::Answer;
 use idem_tests::client::Request;
 use idem_tests::database::{Kind, TestDatabase};
-use idem_tests::process::ServerProcess;
+use idem_tests::process::{ServerProcess, build};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::process::Command;
-
-/// Builds a package as `cargo run -p` does, and returns its program.
-async fn build(package: &str) -> PathBuf {
-    let built = Command::new(env!("CARGO"))
-        .args([
-            "build",
-            "--locked",
-            "--message-format=json",
-            "--package",
-            package,
-        ])
-        .stderr(Stdio::inherit())
-        .output()
-        .await
-        .expect("cargo runs");
-    assert!(built.status.success(), "{package} does not build");
-    let messages = String::from_utf8(built.stdout).expect("cargo speaks UTF-8");
-    let mut programs = messages.lines().filter_map(|line| {
-        let message: Value = serde_json::from_str(line).ok()?;
-        Some(message["executable"].as_str()?.to_owned())
-    });
-    PathBuf::from(programs.next_back().expect("a program"))
-}
 
 /// An example on a database of its own.
 struct Example {
@@ -43,7 +16,7 @@ struct Example {
 
 impl Example {
     async fn start(package: &str, kind: Kind) -> Self {
-        let program = build(package).await;
+        let program = build(package, package).await;
         let database = TestDatabase::create(kind).await;
         let folder = TempDir::new().expect("a folder");
         let environment = [("LISTEN", "127.0.0.1:0"), ("DATABASE_URL", database.url())];
