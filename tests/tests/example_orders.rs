@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 /// The shop and its provider, each with a file of its own in the folder.
 struct Shop {
-    shop: ServerProcess,
+    server: ServerProcess,
     psp: ServerProcess,
     program: PathBuf,
     folder: TempDir,
@@ -24,9 +24,9 @@ impl Shop {
         let folder = TempDir::new().expect("a folder");
         let listen = ("LISTEN", "127.0.0.1:0");
         let psp = ServerProcess::start(&psp, folder.path(), &[listen]).await;
-        let shop = launch(&program, folder.path(), &psp).await;
+        let server = launch(&program, folder.path(), &psp).await;
         Self {
-            shop,
+            server,
             psp,
             program,
             folder,
@@ -36,7 +36,7 @@ impl Shop {
     /// Kills the shop's program and starts it again.
     async fn crash(&mut self) {
         let next = launch(&self.program, self.folder.path(), &self.psp).await;
-        std::mem::replace(&mut self.shop, next).kill().await;
+        std::mem::replace(&mut self.server, next).kill().await;
     }
 
     fn order(&self, key: &str, card: &str) -> Request {
@@ -45,18 +45,18 @@ impl Shop {
     }
 
     fn send(&self, key: &str, body: &Value) -> Request {
-        let request = self.shop.post("/orders").token("alice-token").key(key);
+        let request = self.server.post("/orders").token("alice-token").key(key);
         request.json(body.to_string())
     }
 
     async fn orders(&self, token: &str) -> Vec<Value> {
-        let answer = self.shop.get("/orders").token(token).await;
+        let answer = self.server.get("/orders").token(token).await;
         assert_eq!(answer.status, 200);
         answer.json()
     }
 
     async fn available(&self) -> i64 {
-        let stock: Value = self.shop.get("/stock/sku-1").await.json();
+        let stock: Value = self.server.get("/stock/sku-1").await.json();
         assert_eq!(stock["sku"], "sku-1");
         stock["available"].as_i64().expect("a number")
     }

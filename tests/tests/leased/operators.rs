@@ -1,5 +1,6 @@
 //! Reconciliation: a run that may have happened waits for an operator.
 
+use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use futures_util::FutureExt;
 use idem_runtime::{KeyState, SettleError};
@@ -250,9 +251,9 @@ async fn a_failed_step_is_as_open_as_an_interrupted_one(kind: Kind) {
     } = Two::start(kind).await;
     first.handler(|lease| {
         async move {
-            let lost = async || Err::<(), _>(axum::http::StatusCode::BAD_GATEWAY);
+            let lost = async || Err::<(), _>(StatusCode::BAD_GATEWAY);
             lease.step("charge", lost).await.expect_err("no answer");
-            axum::http::StatusCode::BAD_GATEWAY.into_response()
+            StatusCode::BAD_GATEWAY.into_response()
         }
         .boxed()
     });

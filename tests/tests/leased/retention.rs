@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use futures_util::FutureExt;
 use idem_runtime::KeyState;
@@ -123,7 +124,7 @@ async fn an_expired_half_finished_key_runs_anew_without_the_old_steps(kind: Kind
                 .effect("reserve", &Gate::default())
                 .await
                 .expect("an effect");
-            axum::http::StatusCode::SERVICE_UNAVAILABLE.into_response()
+            StatusCode::SERVICE_UNAVAILABLE.into_response()
         }
         .boxed()
     });

@@ -13,8 +13,8 @@ use idem_tests::{Gate, Kind};
 
 use crate::{Two, end_leases, steps};
 
-fn unavailable(why: impl ToString) -> Response {
-    (StatusCode::SERVICE_UNAVAILABLE, why.to_string()).into_response()
+fn unavailable(why: &str) -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, why.to_owned()).into_response()
 }
 
 /// One effect, one outside call, and then what the gate's arrivals so far say: a failure at first,
@@ -131,7 +131,7 @@ async fn a_step_name_used_twice_is_an_error_that_names_it(kind: Kind) {
                 .await;
             let step = step.expect_err("a name used twice");
             assert_eq!(again.to_string(), step.to_string());
-            unavailable(again)
+            unavailable(&again.to_string())
         }
         .boxed()
     });
@@ -399,8 +399,7 @@ async fn results_are_sealed_at_rest(kind: Kind) {
     let stored = database.pool().text(stored).await;
     let hex = |text: &str| {
         text.bytes()
-            .map(|byte| format!("{byte:02x}"))
-            .collect::<String>()
+            .fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
     };
     assert!(!stored.contains(&hex("swordfish")), "{stored}");
     assert!(stored.contains(&hex("hsifdrows")), "{stored}");

@@ -76,6 +76,8 @@ async fn an_owner_that_lost_its_lease_answers_409_while_the_new_one_runs(kind: K
     }
 }
 
+type Failure = fn() -> Response;
+
 /// A stale owner that fails must not free what is another's now.
 async fn a_stale_owner_that_fails_does_not_free_the_key(kind: Kind) {
     let two = Two::start(kind).await;
@@ -84,7 +86,7 @@ async fn a_stale_owner_that_fails_does_not_free_the_key(kind: Kind) {
         second,
         database,
     } = &two;
-    let failures: [(&str, fn() -> Response); 2] = [
+    let failures: [(&str, Failure); 2] = [
         ("fails", || StatusCode::SERVICE_UNAVAILABLE.into_response()),
         ("panics", || panic!("on purpose")),
     ];
@@ -126,8 +128,9 @@ fn reporting(app: &LeasedApp, gate: &Gate) -> mpsc::UnboundedReceiver<String> {
         let (report, gate) = (report.clone(), gate.clone());
         async move {
             let told = try_everything(lease, &gate).await;
-            told.into_iter()
-                .for_each(|told| report.send(told).expect("the test listens"));
+            for told in told {
+                report.send(told).expect("the test listens");
+            }
             StatusCode::CREATED.into_response()
         }
         .boxed()
