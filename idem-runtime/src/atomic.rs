@@ -143,9 +143,7 @@ impl<DB: Backend> Idempotency<DB> {
         } else {
             None
         };
-        let limits = Limits {
-            timeout: job.policy.timeout,
-        };
+        let limits = Limits::for_work(job.policy.timeout);
         let opened = DB::open(conn, self.statements(), &key, limits)
             .await
             .map_err(store_error::<DB>)?;

@@ -35,9 +35,7 @@ impl<DB: Backend> Idempotency<DB> {
     }
 
     async fn attempt_unclaimed<W: Work<DB>>(self, job: Job, work: W) -> Answer<W::Value> {
-        let limits = Limits {
-            timeout: job.policy.timeout,
-        };
+        let limits = Limits::for_work(job.policy.timeout);
         let mut writing = match self.begin(limits).await {
             Ok(writing) => writing,
             Err(error) => return Answer::Refused(report(&error)),

@@ -10,6 +10,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions, PgPool, SqlitePool};
 use tempfile::TempDir;
 
+use crate::leased::Breaker;
 use crate::proxy::Proxy;
 
 /// Where a test runs.
@@ -137,9 +138,23 @@ impl TestDatabase {
         size: u32,
         acquire_timeout: Duration,
     ) -> Pool {
+        self.connect_to(proxy.port(), size, acquire_timeout).await
+    }
+
+    /// Connects by way of another port.
+    ///
+    /// # Panics
+    /// When the database is not PostgreSQL.
+    pub async fn connect_to(&self, port: u16, size: u32, acquire_timeout: Duration) -> Pool {
         let options = PgConnectOptions::from_str(&self.url).expect("a PostgreSQL address");
-        let url = options.port(proxy.port()).to_url_lossy().to_string();
+        let url = options.port(port).to_url_lossy().to_string();
         connect(self.kind, &url, size, acquire_timeout).await
+    }
+
+    /// Lays a line to the database's server that can be cut and mended.
+    pub async fn breaker(&self) -> Breaker {
+        let server = server();
+        Breaker::start((server.get_host().to_owned(), server.get_port())).await
     }
 
     /// Starts a proxy in front of the database's server.

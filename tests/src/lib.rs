@@ -10,6 +10,7 @@ pub mod client;
 pub mod database;
 pub mod gate;
 mod handlers;
+pub mod leased;
 pub mod process;
 pub mod proxy;
 pub mod script;

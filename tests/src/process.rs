@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 
 use axum::http::Method;
+use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::sync::Mutex;
@@ -11,19 +12,14 @@ use tokio::sync::Mutex;
 use crate::client::Request;
 use crate::{Answer, app};
 
-/// Builds a package as `cargo run -p` does, and returns its program.
+/// Builds a program as `cargo run -p` does, and returns where it is.
 ///
 /// # Panics
 /// When it does not build.
-pub async fn build(package: &str) -> PathBuf {
+pub async fn build(package: &str, program: &str) -> PathBuf {
     let built = Command::new(env!("CARGO"))
-        .args([
-            "build",
-            "--locked",
-            "--message-format=json",
-            "--package",
-            package,
-        ])
+        .args(["build", "--locked", "--message-format=json"])
+        .args(["--package", package, "--bin", program])
         .stderr(Stdio::inherit())
         .output()
         .await
@@ -31,7 +27,7 @@ pub async fn build(package: &str) -> PathBuf {
     assert!(built.status.success(), "{package} does not build");
     let messages = String::from_utf8(built.stdout).expect("cargo speaks UTF-8");
     let mut programs = messages.lines().filter_map(|line| {
-        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        let message: Value = serde_json::from_str(line).ok()?;
         Some(message["executable"].as_str()?.to_owned())
     });
     PathBuf::from(programs.next_back().expect("a program"))
@@ -53,6 +49,8 @@ pub enum Door {
     Handler,
     /// After the commit, before the answer.
     Answer,
+    /// At a point of an order.
+    Point(&'static str),
 }
 
 impl ServerProcess {
@@ -88,12 +86,6 @@ impl ServerProcess {
             url,
             client: app::client(),
         }
-    }
-
-    /// Returns where it listens.
-    #[must_use]
-    pub fn url(&self) -> &str {
-        &self.url
     }
 
     /// Returns the next line that the program prints.
@@ -134,6 +126,7 @@ impl ServerProcess {
         let door = match door {
             Door::Handler => "handler",
             Door::Answer => "answer",
+            Door::Point(point) => point,
         };
         let answer = self.post(&format!("/control/{door}/{what}")).await;
         assert_eq!(answer.status, 200, "{answer:?}");
@@ -153,12 +146,38 @@ impl ServerProcess {
     /// # Panics
     /// When nobody can be asked.
     pub async fn ask_to_stop(&self) {
-        let id = self.child.id().expect("the process runs").to_string();
-        let asked = Command::new("sh")
-            .args(["-c", &format!("kill -TERM {id}")])
+        self.signal("TERM").await;
+    }
+
+    /// Makes the process stand still, as a machine that is overloaded or cut off does.
+    ///
+    /// # Panics
+    /// When there is no process.
+    pub async fn freeze(&self) {
+        self.signal("STOP").await;
+    }
+
+    /// Lets the process go on.
+    ///
+    /// # Panics
+    /// When there is no process.
+    pub async fn thaw(&self) {
+        self.signal("CONT").await;
+    }
+
+    async fn signal(&self, name: &str) {
+        let id = self.child.id().expect("the process runs");
+        let sent = Command::new("sh")
+            .args(["-c", &format!("kill -{name} {id}")])
             .status()
             .await;
-        assert!(asked.is_ok_and(|status| status.success()), "nobody to ask");
+        assert!(sent.is_ok_and(|status| status.success()), "no process");
+    }
+
+    /// Returns where it listens.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
     }
 
     /// Waits until the process has ended by itself.

@@ -16,7 +16,7 @@ struct Example {
 
 impl Example {
     async fn start(package: &str, kind: Kind) -> Self {
-        let program = build(package).await;
+        let program = build(package, package).await;
         let database = TestDatabase::create(kind).await;
         let folder = TempDir::new().expect("a folder");
         let environment = [("LISTEN", "127.0.0.1:0"), ("DATABASE_URL", database.url())];

@@ -23,7 +23,7 @@ use crate::observe;
 use crate::policy::{OnTakeover, Policy};
 use crate::record::{Disposition, Kept};
 use crate::store::lease::{self, Fence, StepRow, Terms, Token};
-use crate::store::{Backend, KeyColumns, Limits, store_error};
+use crate::store::{Backend, KeyColumns, store_error};
 
 /// The work of a leased claim.
 pub(crate) trait LeasedWork<DB: Backend>: Send + 'static {
@@ -41,9 +41,6 @@ enum Claimed<DB: Backend> {
     Known(Arc<Finished>),
     Refused(Refusal),
 }
-
-/// How long the database gives the claim itself.
-const CLAIM_LIMIT: Duration = Duration::from_secs(10);
 
 /// How often a claim is tried again when the row changed between looking and claiming.
 const CLAIM_TRIES: u32 = 3;
@@ -170,11 +167,7 @@ impl<DB: Backend> Idempotency<DB> {
             ttl: job.policy.ttl,
         };
         let sql = &self.statements().lease;
-        let mut writing = self
-            .begin(Limits {
-                timeout: CLAIM_LIMIT,
-            })
-            .await?;
+        let mut writing = self.begin(terms.limits()).await?;
         let claimed = lease::claim(&mut writing.tx, sql, key, &job.fingerprint, terms)
             .await
             .map_err(store_error::<DB>)?;

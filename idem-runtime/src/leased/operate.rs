@@ -211,11 +211,7 @@ impl<DB: Backend> Idempotency<DB> {
         let columns = self.columns(&identity, &NO_FINGERPRINT);
         let outcome = kept.map(|kept| self.seal(&identity, kept)).transpose()?;
         let sql = &self.statements().lease;
-        let mut writing = self
-            .begin(Limits {
-                timeout: Duration::from_mins(1),
-            })
-            .await?;
+        let mut writing = self.begin(Limits::for_ours(SETTLE_LIMIT)).await?;
         let settled = lease::settle(
             &mut writing.tx,
             sql,
@@ -249,6 +245,9 @@ impl<DB: Backend> Idempotency<DB> {
         Ok(())
     }
 }
+
+/// How long the database gives an operator's word.
+const SETTLE_LIMIT: Duration = Duration::from_secs(10);
 
 /// A key is looked at and settled whatever its request was.
 const NO_FINGERPRINT: Fingerprint = Fingerprint::from_bytes([0; 32]);

@@ -10,7 +10,7 @@ use tracing::Instrument;
 
 use crate::claim::{Identity, State};
 use crate::engine::report;
-use crate::error::{StoreError, StoreErrorKind};
+use crate::error::StoreError;
 use crate::handle::{Idempotency, Writing};
 use crate::store::lease::{self, Fence, Terms};
 use crate::store::{AtSavepoint, Backend, Limits, ResponseColumns, StoredRow, store_error};
@@ -36,33 +36,26 @@ pub(super) enum Fenced {
     Ended,
 }
 
-/// How long the database gives a transaction of a step before it gives up by itself.
+/// How long the work of a transaction step may take.
 const STEP_LIMIT: Duration = Duration::from_mins(1);
 
 impl<DB: Backend> Owner<DB> {
-    /// Runs a future to its end, whatever becomes of the caller: a statement that is dropped half
-    /// way leaves its connection in an unknown state.
+    /// Runs a future to its end, whatever becomes of the caller.
     pub(super) async fn detached<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, StoreError>> + Send + 'static,
     {
-        match self.handle.tasks().spawn(work.in_current_span()).await {
-            Ok(result) => result,
-            // The runtime is going down.
-            Err(_) => Err(StoreError::new(
-                StoreErrorKind::Unavailable,
-                sqlx::Error::WorkerCrashed,
-            )),
-        }
+        self.handle.detached(work).await
     }
 
-    pub(super) async fn begin(&self) -> Result<Writing<DB>, StoreError> {
-        self.handle
-            .begin(Limits {
-                timeout: STEP_LIMIT,
-            })
-            .await
+    /// Begins a transaction in which a step's own work runs.
+    pub(super) async fn begin_work(&self) -> Result<Writing<DB>, StoreError> {
+        self.handle.begin(Limits::for_work(STEP_LIMIT)).await
+    }
+
+    async fn begin(&self) -> Result<Writing<DB>, StoreError> {
+        self.handle.begin(self.terms.limits()).await
     }
 
     /// Renews the lease: the claim holds from now on as long as at first.
@@ -88,33 +81,60 @@ impl<DB: Backend> Owner<DB> {
         self.end(writing, begun).await
     }
 
-    /// Records a step's result, in a transaction that may hold the step's own writes.
-    pub(super) async fn end_step(
+    /// Records a step's result.
+    pub(super) async fn end_step(&self, name: &str, result: Vec<u8>) -> Result<Fenced, StoreError> {
+        let sealed = self.handle.seal_step(&self.identity, name, result)?;
+        let writing = self.begin().await?;
+        self.record(writing, name, &sealed).await
+    }
+
+    /// Records a step's result in the transaction that holds its writes.
+    pub(super) async fn end_transaction(
         &self,
         mut writing: Writing<DB>,
         name: &str,
         result: Vec<u8>,
     ) -> Result<Fenced, StoreError> {
-        let sealed = match self.handle.seal_step(&self.identity, name, result) {
-            Ok(sealed) => sealed,
+        let ready = match self.handle.seal_step(&self.identity, name, result) {
+            Ok(sealed) => self.conclude(&mut writing).await.map(|kept| (kept, sealed)),
+            Err(error) => Err(error),
+        };
+        match ready {
+            Ok((AtSavepoint::Done, sealed)) => self.record(writing, name, &sealed).await,
+            Ok((AtSavepoint::Ended, _)) => {
+                writing.give_back().await;
+                Ok(Fenced::Ended)
+            }
             Err(error) => {
                 writing.give_back().await;
-                return Err(error);
-            }
-        };
-        match DB::keep_work(&mut writing.tx)
-            .await
-            .map_err(store_error::<DB>)
-        {
-            Ok(AtSavepoint::Done) => {}
-            ended => {
-                writing.give_back().await;
-                return ended.map(|_| Fenced::Ended);
+                Err(error)
             }
         }
+    }
+
+    /// The work is over: what follows is ours, and locks the key's row.
+    async fn conclude(&self, writing: &mut Writing<DB>) -> Result<AtSavepoint, StoreError> {
+        let kept = DB::keep_work(&mut writing.tx)
+            .await
+            .map_err(store_error::<DB>)?;
+        if kept == AtSavepoint::Done {
+            let limits = self.terms.limits();
+            DB::limit(&mut writing.tx, limits)
+                .await
+                .map_err(store_error::<DB>)?;
+        }
+        Ok(kept)
+    }
+
+    async fn record(
+        &self,
+        mut writing: Writing<DB>,
+        name: &str,
+        sealed: &[u8],
+    ) -> Result<Fenced, StoreError> {
         let sql = &self.handle.statements().lease;
         let recorded = match self.renew_in(&mut writing).await {
-            Ok(true) => lease::end_step(&mut writing.tx, sql, &self.fence, name, &sealed).await,
+            Ok(true) => lease::end_step(&mut writing.tx, sql, &self.fence, name, sealed).await,
             other => other,
         };
         self.end(writing, recorded).await

@@ -115,10 +115,7 @@ impl<DB: Backend> Lease<DB> {
         let value = work().await.map_err(StepError::Work)?;
         let result = serde_json::to_vec(&value).map_err(StepError::Serialize)?;
         let (owner, step) = (Arc::clone(&self.owner), name.to_owned());
-        let ended = async move {
-            let writing = owner.begin().await?;
-            owner.end_step(writing, &step, result).await
-        };
+        let ended = async move { owner.end_step(&step, result).await };
         passed(self.owner.detached(ended).await?)?;
         Ok(value)
     }
@@ -141,7 +138,7 @@ impl<DB: Backend> Lease<DB> {
         let owner = Arc::clone(&self.owner);
         let mut writing = self
             .owner
-            .detached(async move { owner.begin().await })
+            .detached(async move { owner.begin_work().await })
             .await?;
         let done = match work(&mut writing.tx).await {
             Ok(value) => match serde_json::to_vec(&value) {
@@ -162,7 +159,7 @@ impl<DB: Backend> Lease<DB> {
             }
         };
         let (owner, step) = (Arc::clone(&self.owner), name.to_owned());
-        let ended = async move { owner.end_step(writing, &step, result).await };
+        let ended = async move { owner.end_transaction(writing, &step, result).await };
         passed(self.owner.detached(ended).await?)?;
         Ok(value)
     }

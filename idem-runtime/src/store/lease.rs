@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sqlx::{SqlStr, Transaction};
 
-use super::{KeyColumns, ResponseColumns, Store, Tables, millis};
+use super::{KeyColumns, Limits, ResponseColumns, Store, Tables, millis};
 use crate::claim::{State, Timestamp};
 use crate::fingerprint::Fingerprint;
 
@@ -35,6 +35,20 @@ pub(crate) struct Terms {
     pub(crate) lease: Duration,
     pub(crate) ttl: Duration,
 }
+
+impl Terms {
+    /// The limits of a transaction that holds the key's row: an owner that freezes in the middle of
+    /// one must not hold up its take-over.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits::for_ours((self.lease * 2 / 3).clamp(SHORTEST_LIMIT, LONGEST_LIMIT))
+    }
+}
+
+/// Less would end transactions of a database that is only slow.
+const SHORTEST_LIMIT: Duration = Duration::from_secs(1);
+
+/// More would be of no use to statements on one row.
+const LONGEST_LIMIT: Duration = Duration::from_secs(10);
 
 /// What a run of a key has recorded of a step; without a result it was begun and not finished.
 #[derive(Debug)]
@@ -77,28 +91,30 @@ pub(crate) struct LeaseStatements {
 }
 
 /// New, past its ttl, or with a lease that is over: ours. A new life of the key begins with
-/// attempt 1 and a new instant of creation; a take-over keeps the instant and counts up.
+/// attempt 1 and a new instant of creation; a take-over keeps the instant and counts up. The
+/// instants of `excluded` are from before the wait for the row, so none of them is used.
 const CLAIM: &str = "\
 insert into {keys} as k (tenant, scope, key, fingerprint, state, attempt, locked_until, \
 created_at, expires_at) \
 values ($1, $2, $3, $4, 1, 1, {now} + $5 * {ms}, {now}, {now} + $6 * {ms}) \
 on conflict (tenant, scope, key) do update set \
 attempt = case when k.expires_at <= {now} then 1 else k.attempt + 1 end, \
-created_at = case when k.expires_at <= {now} then excluded.created_at else k.created_at end, \
-fingerprint = excluded.fingerprint, state = 1, locked_until = excluded.locked_until, \
+created_at = case when k.expires_at <= {now} then {now} else k.created_at end, \
+fingerprint = excluded.fingerprint, state = 1, locked_until = {now} + $5 * {ms}, \
 status = null, headers = null, body = null, completed_at = null, \
-expires_at = excluded.expires_at \
+expires_at = {now} + $6 * {ms} \
 where k.state <> 4 and (k.locked_until is null or k.locked_until <= {now}) \
 and (k.expires_at <= {now} or (k.state = 1 and k.fingerprint = excluded.fingerprint)) \
 returning cast(attempt as bigint), {created}";
 
-/// The condition of every statement of an owner.
+/// The condition of every statement of an owner. One that gave the key back is an owner no more:
+/// its heartbeat, or a step that it dropped, may still be on the way.
 macro_rules! fenced {
     ($statement:literal) => {
         concat!(
             $statement,
             " where tenant = $1 and scope = $2 and key = $3 ",
-            "and attempt = $4 and {created} = $5 and state = 1"
+            "and attempt = $4 and {created} = $5 and state = 1 and locked_until is not null"
         )
     };
 }
@@ -115,12 +131,13 @@ const RELEASE: &str = fenced!("update {keys} set locked_until = null");
 
 const PARK: &str = fenced!("update {keys} set state = 4, locked_until = null");
 
-/// A run that left no step behind leaves nothing behind.
-const FORGET: &str = concat!(
-    fenced!("delete from {keys}"),
-    " and not exists (select 1 from {steps} as s \
-     where s.tenant = $1 and s.scope = $2 and s.key = $3)"
-);
+/// A run that left no step behind leaves nothing behind. A statement of its own after the release:
+/// its snapshot has every step that the release may have waited for.
+const FORGET: &str = "\
+delete from {keys} where tenant = $1 and scope = $2 and key = $3 \
+and attempt = $4 and {created} = $5 and state = 1 and locked_until is null \
+and not exists (select 1 from {steps} as s \
+where s.tenant = $1 and s.scope = $2 and s.key = $3)";
 
 const STEPS: &str = "\
 select name, result from {steps} where tenant = $1 and scope = $2 and key = $3 order by name";
@@ -143,9 +160,10 @@ const CLEAR_STEPS: &str = "delete from {steps} where tenant = $1 and scope = $2 
 const CLEAR_BEGUN: &str = "\
 delete from {steps} where tenant = $1 and scope = $2 and key = $3 and result is null";
 
-/// An operator's word: only where nobody holds a live lease, and nothing is finished.
+/// An operator's word: only where nobody holds a live lease, and nothing is finished. It counts as
+/// an attempt, so that an owner that comes back finds itself fenced.
 const SETTLE: &str = "\
-update {keys} set state = $4, status = $5, headers = $6, body = $7, \
+update {keys} set state = $4, attempt = attempt + 1, status = $5, headers = $6, body = $7, \
 completed_at = case when $4 = 1 then null else {now} end, locked_until = null, \
 expires_at = {now} + $8 * {ms} \
 where tenant = $1 and scope = $2 and key = $3 and state in (1, 4) \
@@ -274,14 +292,18 @@ pub(crate) async fn finish<DB: Store>(
     fenced(tx, &sql.finish, fence, &binds).await
 }
 
-/// Gives the key back: at once and without a trace when no step was begun, otherwise so that the
-/// next attempt resumes.
+/// Gives the key back: without a trace when no step was begun, otherwise so that the next attempt
+/// resumes.
 pub(crate) async fn release<DB: Store>(
     tx: &mut Tx<DB>,
     sql: &LeaseStatements,
     fence: &Fence,
 ) -> Result<bool, sqlx::Error> {
-    Ok(fenced(tx, &sql.forget, fence, &[]).await? || fenced(tx, &sql.release, fence, &[]).await?)
+    let released = fenced(tx, &sql.release, fence, &[]).await?;
+    if released {
+        fenced(tx, &sql.forget, fence, &[]).await?;
+    }
+    Ok(released)
 }
 
 /// Leaves the key to an operator.

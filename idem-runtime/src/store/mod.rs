@@ -118,11 +118,33 @@ pub enum Stored {
     Ended,
 }
 
-/// What one claim may take of the server's time.
+/// What one transaction may take of the server's time, before the server gives it up by itself: a
+/// host that vanished must not hold a key.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How long the handler may run; the database gives up a little later by itself.
-    pub(crate) timeout: Duration,
+    statement: Duration,
+    idle: Duration,
+}
+
+/// The engine ends a run after its time-out; the server must not be quicker.
+const IDLE_MARGIN: Duration = Duration::from_secs(5);
+
+impl Limits {
+    /// For a transaction in which a user's work runs.
+    pub(crate) fn for_work(timeout: Duration) -> Self {
+        Self {
+            statement: timeout,
+            idle: timeout + IDLE_MARGIN,
+        }
+    }
+
+    /// For a transaction of ours alone, which pauses for no one.
+    pub(crate) const fn for_ours(limit: Duration) -> Self {
+        Self {
+            statement: limit,
+            idle: limit,
+        }
+    }
 }
 
 /// The statements of one handle, with its table names in place.
@@ -215,6 +237,12 @@ pub trait Store: Database {
     fn keep_work(
         tx: &mut Transaction<'static, Self>,
     ) -> impl Future<Output = Result<AtSavepoint, sqlx::Error>> + Send;
+
+    /// Sets other limits for the rest of the transaction.
+    fn limit(
+        tx: &mut Transaction<'static, Self>,
+        limits: Limits,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
     /// Stores the finished key as the last statement before the commit.
     fn store(

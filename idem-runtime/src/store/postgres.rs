@@ -5,6 +5,8 @@
 //! is in flight, who fails on the second that another one is. The row is inserted once, finished, as the last statement: no dead tuple, and
 //! the unique constraint is the last fence.
 
+use std::time::Duration;
+
 use sqlx::error::DatabaseError;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgRow};
@@ -77,13 +79,14 @@ expires_at = excluded.expires_at \
 where k.expires_at <= clock_timestamp()";
 
 /// Found by the index on `expires_at`, locked in the order of the primary key, and removed with
-/// their steps. A key that waits for an operator stays.
+/// their steps. A key that waits for an operator stays, and so does one with a live lease.
 const SWEEP: &str = "\
 with expired as (\
 select tenant, scope, key from {keys} where (tenant, scope, key) in (\
 select tenant, scope, key from {keys} where expires_at <= now() and state <> 4 \
-order by expires_at limit $1) \
-and expires_at <= now() and state <> 4 order by tenant, scope, key for update skip locked), \
+and (locked_until is null or locked_until <= now()) order by expires_at limit $1) \
+and expires_at <= now() and state <> 4 \
+and (locked_until is null or locked_until <= now()) order by tenant, scope, key for update skip locked), \
 steps as (delete from {steps} as s using expired as e \
 where s.tenant = e.tenant and s.scope = e.scope and s.key = e.key) \
 delete from {keys} as k using expired as e \
@@ -184,6 +187,11 @@ impl Store for Postgres {
 
     async fn keep_work(tx: &mut Transaction<'static, Self>) -> Result<AtSavepoint, sqlx::Error> {
         savepoint(tx, "release savepoint idem_work").await
+    }
+
+    async fn limit(tx: &mut Transaction<'static, Self>, limits: Limits) -> Result<(), sqlx::Error> {
+        let limits = AssertSqlSafe(set_limits(limits));
+        sqlx::raw_sql(limits).execute(&mut **tx).await.map(drop)
     }
 
     async fn store(
@@ -316,20 +324,22 @@ async fn begin(
     limits: Limits,
     gate: &str,
 ) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
-    let timeout = millis(limits.timeout).min(i64::from(i32::MAX) - IDLE_MARGIN_MS);
-    let idle = timeout + IDLE_MARGIN_MS;
-    // Only numbers of ours go into the text.
+    let limits = set_limits(limits);
     let begin = format!(
-        "begin isolation level read committed read write; \
-         set local statement_timeout = {timeout}; \
-         set local idle_in_transaction_session_timeout = {idle}; \
-         {gate}; savepoint idem_work"
+        "begin isolation level read committed read write; {limits}; {gate}; savepoint idem_work"
     );
     Transaction::begin(conn, Some(AssertSqlSafe(begin).into_sql_str())).await
 }
 
-/// The engine ends a run after its time-out; the server must not be quicker.
-const IDLE_MARGIN_MS: i64 = 5_000;
+/// The limits as statements; only numbers of ours go into the text.
+fn set_limits(limits: Limits) -> String {
+    let setting = |limit: Duration| millis(limit).min(i64::from(i32::MAX));
+    format!(
+        "set local statement_timeout = {}; set local idle_in_transaction_session_timeout = {}",
+        setting(limits.statement),
+        setting(limits.idle),
+    )
+}
 
 fn stored_row(row: &PgRow) -> Result<Option<StoredRow>, sqlx::Error> {
     let Some(fingerprint) = row.try_get::<Option<Vec<u8>>, _>("fingerprint")? else {

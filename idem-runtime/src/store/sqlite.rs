@@ -47,10 +47,12 @@ expires_at = excluded.expires_at \
 where {keys}.expires_at <= cast(unixepoch('subsec') * 1000 as integer)";
 
 /// The keys that a sweep removes: found by the index on `expires_at`, up to an instant that is the
-/// same for both statements. A key that waits for an operator stays.
+/// same for both statements. A key that waits for an operator stays, and so does one with a live
+/// lease.
 macro_rules! expired {
     () => {
-        "select rowid from {keys} where expires_at <= $1 and state <> 4 order by expires_at limit $2"
+        "select rowid from {keys} where expires_at <= $1 and state <> 4 \
+         and (locked_until is null or locked_until <= $1) order by expires_at limit $2"
     };
 }
 
@@ -145,6 +147,11 @@ impl Store for Sqlite {
 
     async fn keep_work(tx: &mut Transaction<'static, Self>) -> Result<AtSavepoint, sqlx::Error> {
         savepoint(tx, "release savepoint idem_work").await
+    }
+
+    async fn limit(_: &mut Transaction<'static, Self>, _: Limits) -> Result<(), sqlx::Error> {
+        // A process that is gone holds no lock on a file.
+        Ok(())
     }
 
     async fn store(

@@ -87,7 +87,7 @@ async fn relay(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_operations_have_a_thousand_effects() {
-    let program = build("example-payments").await;
+    let program = build("example-payments", "example-payments").await;
     let database = TestDatabase::create(Kind::Sqlite).await;
     let folder = TempDir::new().expect("a folder");
     let environment = [("LISTEN", "127.0.0.1:0"), ("DATABASE_URL", database.url())];

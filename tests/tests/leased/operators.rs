@@ -1,0 +1,277 @@
+//! Reconciliation: a run that may have happened waits for an operator.
+
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use futures_util::FutureExt;
+use idem_runtime::{KeyState, SettleError};
+use idem_tests::Kind;
+use idem_tests::client::Pending;
+use serde_json::Value;
+
+use crate::{Two, end_retention};
+
+/// The lease of the first owner of key "k" ends at the point, with the owner still there.
+async fn abandoned_at(kind: Kind, point: &str) -> (Two, Pending) {
+    let two = Two::start(kind).await;
+    let lost = two.abandon(kind, two.first.reconciled("k"), point).await;
+    (two, lost)
+}
+
+async fn a_step_that_may_have_happened_parks_the_key(kind: Kind) {
+    let (
+        Two {
+            first,
+            second,
+            database,
+        },
+        lost,
+    ) = abandoned_at(kind, "charging").await;
+    for _ in 0..2 {
+        second
+            .reconciled("k")
+            .await
+            .assert_refused(409, "needs-reconciliation");
+    }
+    let key = second.find_reconciled("k").await;
+    assert_eq!((key.state, key.attempt), (KeyState::NeedsReconciliation, 2));
+    let steps: Vec<_> = key
+        .steps
+        .iter()
+        .map(|step| (&*step.name, step.finished))
+        .collect();
+    assert_eq!(steps, [("charge", false), ("reserve", true)]);
+
+    // It waits as long as it takes, and nothing that the old owner does settles it.
+    end_retention(&database, kind).await;
+    assert_eq!(second.handle.sweep().await.expect("a sweep"), 0);
+    first.order.gates.at("charging").open();
+    lost.answer()
+        .await
+        .assert_refused(409, "needs-reconciliation");
+    second
+        .reconciled("k")
+        .await
+        .assert_refused(409, "needs-reconciliation");
+    assert_eq!(second.order.gates.at("charging").arrived(), 0);
+    assert_eq!(database.effects().await, 1);
+}
+
+async fn between_two_steps_nothing_is_open_and_the_run_resumes(kind: Kind) {
+    let two = Two::start(kind).await;
+    for point in ["claimed", "reserved", "recorded", "confirmed"] {
+        let before = two.database.effects().await;
+        let lost = two.abandon(kind, two.first.reconciled(point), point).await;
+        let answer = two.second.reconciled(point).await;
+        assert_eq!(answer.status, 201, "{point}: {answer:?}");
+        two.first.order.gates.at(point).open();
+        lost.answer().await.assert_replays(&answer);
+        assert_eq!(two.effects_since(before).await, 2, "{point}");
+    }
+}
+
+async fn an_operator_completes_a_parked_key(kind: Kind) {
+    let (
+        Two {
+            first,
+            second,
+            database,
+        },
+        lost,
+    ) = abandoned_at(kind, "charged").await;
+    second
+        .reconciled("k")
+        .await
+        .assert_refused(409, "needs-reconciliation");
+
+    second
+        .complete("k", "charged by hand")
+        .await
+        .expect("a parked key");
+    let answer = second.reconciled("k").await;
+    assert_eq!(
+        (answer.status, &answer.body[..]),
+        (200, &b"charged by hand"[..])
+    );
+    assert!(answer.is_replay(), "{answer:?}");
+    first.order.gates.at("charged").open();
+    assert_eq!(lost.answer().await.body, "charged by hand");
+    assert_eq!(database.effects().await, 1);
+}
+
+async fn an_operator_releases_a_parked_key(kind: Kind) {
+    let (
+        Two {
+            first: _first,
+            second,
+            database,
+        },
+        _lost,
+    ) = abandoned_at(kind, "charging").await;
+    second
+        .reconciled("k")
+        .await
+        .assert_refused(409, "needs-reconciliation");
+
+    second.release("k").await.expect("a parked key");
+    let key = second.find_reconciled("k").await;
+    assert_eq!(key.state, KeyState::Released);
+    assert_eq!(key.steps.len(), 1, "what was begun did not happen: {key:?}");
+    let answer = second.reconciled("k").await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let gates = &second.order.gates;
+    assert_eq!(
+        (
+            gates.at("reserving").arrived(),
+            gates.at("charging").arrived()
+        ),
+        (0, 1)
+    );
+    assert_eq!(database.effects().await, 2);
+}
+
+/// An owner that comes back after the operator's word changes nothing.
+async fn an_owner_that_comes_back_does_not_overrule_a_completion(kind: Kind) {
+    let two = Two::start(kind).await;
+    let Two {
+        first,
+        second,
+        database,
+    } = &two;
+    for point in ["reserved", "charged", "recorded", "confirmed"] {
+        let lost = two.abandon(kind, first.reconciled(point), point).await;
+        let before = database.effects().await;
+        let completed = second.complete(point, "charged by hand").await;
+        completed.expect("an abandoned key");
+
+        first.order.gates.at(point).open();
+        let answer = lost.answer().await;
+        assert_eq!(answer.body, "charged by hand", "{point}: {answer:?}");
+        let retry = second.reconciled(point).await;
+        assert_eq!(retry.body, "charged by hand", "{point}: {retry:?}");
+        assert_eq!(two.effects_since(before).await, 0, "{point}");
+    }
+}
+
+async fn an_owner_that_comes_back_does_not_overrule_a_release(kind: Kind) {
+    let two = Two::start(kind).await;
+    let Two {
+        first,
+        second,
+        database,
+    } = &two;
+    for point in ["reserved", "charged", "recorded", "confirmed"] {
+        let lost = two.abandon(kind, first.reconciled(point), point).await;
+        let before = database.effects().await;
+        second.release(point).await.expect("an abandoned key");
+
+        first.order.gates.at(point).open();
+        lost.answer().await.assert_refused(409, "in-progress");
+        let key = second.find_reconciled(point).await;
+        assert_eq!(
+            (key.state, key.locked_until),
+            (KeyState::Released, None),
+            "{point}"
+        );
+        assert_eq!(two.effects_since(before).await, 0, "{point}");
+        let answer = second.reconciled(point).await;
+        assert_eq!(
+            (answer.status, answer.is_replay()),
+            (201, false),
+            "{point}: {answer:?}"
+        );
+    }
+}
+
+async fn an_operator_settles_only_what_nobody_holds(kind: Kind) {
+    let Two {
+        first,
+        second,
+        database: _database,
+    } = Two::start(kind).await;
+    let missing = second.complete("k", "by hand").await;
+    assert!(matches!(missing, Err(SettleError::NotFound)), "{missing:?}");
+
+    let recorded = first.order.gates.at("recorded");
+    recorded.close();
+    let running = first.reconciled("k").start();
+    recorded.until_arrived(1).await;
+    for settled in [
+        second.complete("k", "by hand").await,
+        second.release("k").await,
+    ] {
+        assert!(
+            matches!(settled, Err(SettleError::InProgress)),
+            "{settled:?}"
+        );
+    }
+    recorded.open();
+    let answer = running.answer().await;
+    assert_eq!(answer.json::<Value>()["attempt"], 1);
+
+    for settled in [
+        second.complete("k", "by hand").await,
+        second.release("k").await,
+    ] {
+        assert!(matches!(settled, Err(SettleError::Finished)), "{settled:?}");
+    }
+    second.reconciled("k").await.assert_replays(&answer);
+}
+
+async fn a_completed_key_is_found_finished(kind: Kind) {
+    let (
+        Two {
+            first: _first,
+            second,
+            database: _database,
+        },
+        _lost,
+    ) = abandoned_at(kind, "charging").await;
+    second
+        .complete("k", "charged by hand")
+        .await
+        .expect("an abandoned key");
+    let key = second.find_reconciled("k").await;
+    assert_eq!(key.state, KeyState::Finished);
+    assert!(
+        key.completed_at.is_some_and(|at| at >= key.created_at),
+        "{key:?}"
+    );
+    assert!(
+        key.expires_at > key.created_at && key.locked_until.is_none(),
+        "{key:?}"
+    );
+}
+
+/// An error of a step's own says that the step is not done, not that it did not happen.
+async fn a_failed_step_is_as_open_as_an_interrupted_one(kind: Kind) {
+    let Two {
+        first,
+        second: _second,
+        database: _database,
+    } = Two::start(kind).await;
+    first.handler(|lease| {
+        async move {
+            let lost = async || Err::<(), _>(StatusCode::BAD_GATEWAY);
+            lease.step("charge", lost).await.expect_err("no answer");
+            StatusCode::BAD_GATEWAY.into_response()
+        }
+        .boxed()
+    });
+    assert_eq!(first.reconciled("k").await.status, 502);
+    first
+        .reconciled("k")
+        .await
+        .assert_refused(409, "needs-reconciliation");
+}
+
+stamp!(
+    a_step_that_may_have_happened_parks_the_key,
+    between_two_steps_nothing_is_open_and_the_run_resumes,
+    an_operator_completes_a_parked_key,
+    an_operator_releases_a_parked_key,
+    an_owner_that_comes_back_does_not_overrule_a_completion,
+    an_owner_that_comes_back_does_not_overrule_a_release,
+    an_operator_settles_only_what_nobody_holds,
+    a_completed_key_is_found_finished,
+    a_failed_step_is_as_open_as_an_interrupted_one,
+);
