@@ -172,8 +172,8 @@ impl Relay {
 
     async fn pass_on(&mut self, bytes: &[u8], seen: &Seen) -> Result<(), Over> {
         self.requests.push(bytes);
-        while let Some(frame) = self.requests.next() {
-            match frame.runs.and_then(|statement| seen.triggered(&statement)) {
+        while let Some(batch) = self.requests.next() {
+            match batch.runs.and_then(|statement| seen.triggered(&statement)) {
                 Some(Fault::CutBefore) => return Err(Over),
                 Some(Fault::Delay(gate)) => gate.pass().await,
                 // Both sockets stay open until the proxy ends.
@@ -181,10 +181,10 @@ impl Relay {
                 Some(fault) => self.held = Some(fault),
                 None => {}
             }
-            if let Some(what) = frame.awaits {
+            if let Some(what) = batch.awaits {
                 seen.round_trips().push(what);
             }
-            self.server.write_all(&frame.bytes).await?;
+            self.server.write_all(&batch.bytes).await?;
         }
         Ok(())
     }

@@ -11,19 +11,20 @@ pub(super) struct Requests {
     started: bool,
     /// The prepared statements of this connection by their names.
     prepared: HashMap<Vec<u8>, String>,
+    /// The statement that runs next.
     bound: String,
-    /// What the frames since the last question are for.
-    batch: Option<String>,
+    batch: Batch,
 }
 
-/// A whole frame.
+/// Frames that are sent together, up to the one whose answer the client waits for.
 #[derive(Default)]
-pub(super) struct Request {
+pub(super) struct Batch {
     pub(super) bytes: Vec<u8>,
-    /// The statement that it runs.
+    /// The statement that it runs, in lower case.
     pub(super) runs: Option<String>,
-    /// What the client waits for from here on.
+    /// What the client waits for.
     pub(super) awaits: Option<String>,
+    prepares: Option<String>,
 }
 
 const SSL_REQUEST: [u8; 4] = 80_877_103_u32.to_be_bytes();
@@ -33,58 +34,77 @@ impl Requests {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Takes the next frame, if it is there as a whole.
-    pub(super) fn next(&mut self) -> Option<Request> {
-        let letter = usize::from(self.started);
-        let length = self.buffer.get(letter..letter + 4)?.try_into().ok()?;
-        let end = letter + usize::try_from(u32::from_be_bytes(length)).ok()?;
-        if self.buffer.len() < end {
-            return None;
+    /// Takes the next batch, if it is there as a whole.
+    pub(super) fn next(&mut self) -> Option<Batch> {
+        loop {
+            let letter = usize::from(self.started);
+            let end = letter + length(self.buffer.get(letter..)?)?;
+            if self.buffer.len() < end {
+                return None;
+            }
+            let rest = self.buffer.split_off(end);
+            let frame = mem::replace(&mut self.buffer, rest);
+            let ends = if self.started {
+                self.look_at(frame[0], &frame[5..])
+            } else {
+                self.started = frame[4..] != SSL_REQUEST;
+                true
+            };
+            self.batch.bytes.extend_from_slice(&frame);
+            if ends {
+                return Some(mem::take(&mut self.batch));
+            }
         }
-        let rest = self.buffer.split_off(end);
-        let bytes = mem::replace(&mut self.buffer, rest);
-        let request = if self.started {
-            self.look_at(bytes[0], &bytes[5..])
-        } else {
-            self.started = bytes[4..] != SSL_REQUEST;
-            Request::default()
-        };
-        Some(Request { bytes, ..request })
     }
 
-    fn look_at(&mut self, letter: u8, content: &[u8]) -> Request {
-        let mut request = Request::default();
+    /// Notes what a frame is for, and says whether it ends a batch.
+    fn look_at(&mut self, letter: u8, content: &[u8]) -> bool {
         let mut texts = content.split(|byte| *byte == 0);
         let mut text = || texts.next().unwrap_or_default();
         match letter {
             // Query
             b'Q' => {
                 let statement = lower_case(text());
-                request.runs = Some(statement.clone());
-                request.awaits = Some(statement);
+                self.batch.runs = Some(statement.clone());
+                self.batch.awaits = Some(statement);
+                true
             }
             // Parse
             b'P' => {
                 let (name, statement) = (text().to_vec(), lower_case(text()));
-                self.batch = Some(format!("prepare {statement}"));
+                self.batch.prepares = Some(format!("prepare {statement}"));
                 self.prepared.insert(name, statement);
+                false
             }
             // Bind
             b'B' => {
                 let _portal = text();
                 self.bound = self.prepared.get(text()).cloned().unwrap_or_default();
+                false
             }
             // Execute
             b'E' => {
-                self.batch = Some(self.bound.clone());
-                request.runs = Some(self.bound.clone());
+                self.batch.runs = Some(self.bound.clone());
+                false
             }
             // Sync
-            b'S' => request.awaits = Some(self.batch.take().unwrap_or_else(|| "ping".to_owned())),
-            _ => {}
+            b'S' => {
+                let batch = &mut self.batch;
+                let what = batch.runs.clone().or_else(|| batch.prepares.take());
+                batch.awaits = Some(what.unwrap_or_else(|| "ping".to_owned()));
+                true
+            }
+            // Describe and Close
+            b'D' | b'C' => false,
+            _ => true,
         }
-        request
     }
+}
+
+/// The length at the beginning of these bytes, which counts itself.
+fn length(bytes: &[u8]) -> Option<usize> {
+    let length = bytes.first_chunk()?;
+    usize::try_from(u32::from_be_bytes(*length)).ok()
 }
 
 fn lower_case(text: &[u8]) -> String {
@@ -116,8 +136,7 @@ impl Replies {
         let end = if letter == b'N' && !self.started {
             1
         } else {
-            let length = self.buffer.get(1..5)?.try_into().ok()?;
-            1 + usize::try_from(u32::from_be_bytes(length)).ok()?
+            1 + length(&self.buffer[1..])?
         };
         if self.buffer.len() < end {
             return None;
