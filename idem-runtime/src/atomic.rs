@@ -250,14 +250,32 @@ impl<DB: Backend> Idempotency<DB> {
             columns,
             ttl: job.policy.ttl,
         };
+        #[cfg(idem_seeded_bugs)]
+        if crate::seeded::bug("store_after_commit") {
+            tx.commit().await.ok();
+            tx = match self.open(job).await {
+                Ok(Open::Ours(tx, _turn)) => tx,
+                _ => return Finish::Unknown,
+            };
+        }
         match DB::store(&mut tx, self.statements(), completion).await {
             Ok(Stored::InPlace) => {}
+            #[cfg(idem_seeded_bugs)]
+            Ok(Stored::Taken) if crate::seeded::bug("check_then_insert") => {}
             Ok(Stored::Ended) => return ended(tx).await,
             Ok(Stored::Taken) => {
                 give_back(tx).await;
                 return Finish::Unknown;
             }
             Err(error) => return refused(tx, error).await,
+        }
+        #[cfg(idem_seeded_bugs)]
+        if crate::seeded::bug("answer_before_commit") {
+            self.tasks().spawn(async move {
+                sleep(Duration::from_millis(20)).await;
+                tx.commit().await
+            });
+            return Finish::Committed(value, kept);
         }
         match tx.commit().await.map_err(store_error::<DB>) {
             Ok(()) => Finish::Committed(value, kept),
