@@ -166,13 +166,11 @@ impl<DB: Backend> Idempotency<DB> {
         F: Future<Output = T> + Send + 'static,
     {
         let mut work = work.boxed();
-        match timeout(limit, &mut work).await {
-            Ok(done) => Some(done),
-            Err(_) => {
-                self.tasks().spawn(work.map(drop).in_current_span());
-                None
-            }
+        let done = timeout(limit, &mut work).await.ok();
+        if done.is_none() {
+            self.tasks().spawn(work.map(drop).in_current_span());
         }
+        done
     }
 
     /// Reads what a finished row keeps.
