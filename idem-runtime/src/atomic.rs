@@ -19,7 +19,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::claim::{Claim, Decision, decide};
 use crate::engine::{
-    Answer, Attempt, Attempted, Done, Job, SETTLE_LIMIT, SETTLE_PAUSE, left_until, replay, report,
+    Answer, Attempt, Attempted, Done, Job, SETTLE_LIMIT, SETTLE_PAUSE, STORE_LIMIT, left_until,
+    replay, report,
 };
 use crate::error::{Refusal, StoreError, StoreErrorKind};
 use crate::handle::Idempotency;
@@ -73,7 +74,7 @@ impl<DB: Backend, W: Work<DB>> Attempt<DB> for Atomic<W> {
         job: Job,
         ticket: Ticket,
     ) -> Attempted<W::Value, Self> {
-        let (mut tx, turn) = match handle.open(&job).await {
+        let (mut tx, turn) = match handle.open_in_time(&job).await {
             Ok(Open::Ours(tx, turn)) => (tx, turn),
             Ok(Open::Elsewhere) => {
                 ticket.over(Over::Elsewhere);
@@ -104,7 +105,12 @@ impl<DB: Backend, W: Work<DB>> Attempt<DB> for Atomic<W> {
             }
         };
         let started = Instant::now();
-        let answer = match handle.finish(&job, tx, done).await {
+        let finishing = {
+            let (handle, job) = (handle.clone(), job.clone());
+            async move { handle.finish(&job, tx, done).await }
+        };
+        let finished = handle.within(STORE_LIMIT, finishing).await;
+        let answer = match finished.unwrap_or(Finish::Unknown) {
             Finish::Committed(value, kept) => {
                 let fingerprint = job.fingerprint;
                 ticket.over(Over::Finished(Arc::new(Finished { fingerprint, kept })));
@@ -115,7 +121,12 @@ impl<DB: Backend, W: Work<DB>> Attempt<DB> for Atomic<W> {
             Finish::Unknown => {
                 // The turn to write goes first: the way to the truth may lead through it.
                 drop(turn);
-                handle.settle(&job).await
+                let settling = {
+                    let (handle, job) = (handle.clone(), job.clone());
+                    async move { handle.settle(&job).await }
+                };
+                let settled = handle.within(SETTLE_LIMIT + SETTLE_PAUSE, settling).await;
+                settled.unwrap_or(Answer::Refused(Refusal::OutcomeUnknown))
             }
         };
         observe::stored(job.policy.scope, started.elapsed());
@@ -124,6 +135,19 @@ impl<DB: Backend, W: Work<DB>> Attempt<DB> for Atomic<W> {
 }
 
 impl<DB: Backend> Idempotency<DB> {
+    /// Opens the key, unless the store stays silent for too long.
+    async fn open_in_time(&self, job: &Job) -> Result<Open<DB>, StoreError> {
+        let (handle, job) = (self.clone(), job.clone());
+        let opening = async move { handle.open(&job).await };
+        match self.within(STORE_LIMIT, opening).await {
+            Some(opened) => opened,
+            None => Err(StoreError::new(
+                StoreErrorKind::Unavailable,
+                sqlx::Error::PoolTimedOut,
+            )),
+        }
+    }
+
     /// Takes a connection, waits for the turn to write, and asks the store for the key.
     async fn open(&self, job: &Job) -> Result<Open<DB>, StoreError> {
         let key = self.columns(&job.identity, &job.fingerprint);
@@ -226,14 +250,32 @@ impl<DB: Backend> Idempotency<DB> {
             columns,
             ttl: job.policy.ttl,
         };
+        #[cfg(idem_seeded_bugs)]
+        if crate::seeded::bug("store_after_commit") {
+            tx.commit().await.ok();
+            tx = match self.open(job).await {
+                Ok(Open::Ours(tx, _turn)) => tx,
+                _ => return Finish::Unknown,
+            };
+        }
         match DB::store(&mut tx, self.statements(), completion).await {
             Ok(Stored::InPlace) => {}
+            #[cfg(idem_seeded_bugs)]
+            Ok(Stored::Taken) if crate::seeded::bug("check_then_insert") => {}
             Ok(Stored::Ended) => return ended(tx).await,
             Ok(Stored::Taken) => {
                 give_back(tx).await;
                 return Finish::Unknown;
             }
             Err(error) => return refused(tx, error).await,
+        }
+        #[cfg(idem_seeded_bugs)]
+        if crate::seeded::bug("answer_before_commit") {
+            self.tasks().spawn(async move {
+                sleep(Duration::from_millis(20)).await;
+                tx.commit().await
+            });
+            return Finish::Committed(value, kept);
         }
         match tx.commit().await.map_err(store_error::<DB>) {
             Ok(()) => Finish::Committed(value, kept),

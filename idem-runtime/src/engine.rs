@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::Instrument;
 
@@ -132,7 +133,8 @@ impl<DB: Backend> Idempotency<DB> {
                 Entrance::Entered(ticket, mut progress) => {
                     let attempt = work.attempt(self.clone(), job.clone(), ticket);
                     let task = self.tasks().spawn(attempt.in_current_span());
-                    if !progress.claimed_within(STORE_LIMIT).await {
+                    // The task says itself that the store is silent, unless it does not get to run.
+                    if !progress.claimed_within(STORE_LIMIT + SETTLE_PAUSE).await {
                         return Answer::Refused(Refusal::StoreUnavailable);
                     }
                     let attempted = match W::limit(&job.policy) {
@@ -153,6 +155,22 @@ impl<DB: Backend> Idempotency<DB> {
                 }
             }
         }
+    }
+
+    /// Runs a future up to a limit. What is not done by then goes on behind the answer, since no
+    /// statement of ours is dropped half way: a connection that nobody closed may stay silent for
+    /// as long as the operating system believes in it.
+    pub(crate) async fn within<T, F>(&self, limit: Duration, work: F) -> Option<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let mut work = work.boxed();
+        let done = timeout(limit, &mut work).await.ok();
+        if done.is_none() {
+            self.tasks().spawn(work.map(drop).in_current_span());
+        }
+        done
     }
 
     /// Reads what a finished row keeps.

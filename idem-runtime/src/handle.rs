@@ -200,8 +200,15 @@ impl<DB: Backend> Idempotency<DB> {
             StoreKeys::Raw => identity.key.as_str().to_owned(),
             StoreKeys::Digest => hex(&Sha256::digest(&bytes)),
         };
+        let tenant = identity.tenant.as_str().to_owned();
+        #[cfg(idem_seeded_bugs)]
+        let tenant = if crate::seeded::bug("tenant_left_out") {
+            String::new()
+        } else {
+            tenant
+        };
         KeyColumns {
-            tenant: identity.tenant.as_str().to_owned(),
+            tenant,
             scope: identity.scope.clone(),
             key,
             locks: Locks {

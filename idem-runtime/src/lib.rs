@@ -54,6 +54,8 @@ mod once;
 mod policy;
 mod record;
 mod seal;
+#[cfg(idem_seeded_bugs)]
+mod seeded;
 mod store;
 mod sweep;
 mod tenant;

@@ -1,6 +1,7 @@
 //! The test application: handlers, a database, a server, and what a test may do with them.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -247,7 +248,7 @@ pub struct TestApp {
     client: reqwest::Client,
     server: AbortHandle,
     // The last field: the server goes before its database.
-    _database: TestDatabase,
+    owned: Arc<TestDatabase>,
 }
 
 impl TestApp {
@@ -261,7 +262,16 @@ impl TestApp {
     /// # Panics
     /// When it does not start.
     pub async fn with(kind: Kind, setup: Setup) -> Self {
-        let owned = TestDatabase::create(kind).await;
+        Self::on(Arc::new(TestDatabase::create(kind).await), setup).await
+    }
+
+    /// Starts another application on the database of this one, as another process is.
+    pub async fn beside(&self) -> Self {
+        Self::on(Arc::clone(&self.owned), Setup::default()).await
+    }
+
+    async fn on(owned: Arc<TestDatabase>, setup: Setup) -> Self {
+        let kind = owned.kind();
         let size = setup.pool_size;
         let proxy = if setup.proxy {
             Some(owned.proxy().await)
@@ -302,7 +312,7 @@ impl TestApp {
                 .unwrap_or("idempotency_keys"),
             client: client(),
             server: server.abort_handle(),
-            _database: owned,
+            owned,
         }
     }
 
@@ -343,6 +353,11 @@ impl TestApp {
         self.database
             .execute(&format!("update {table} set expires_at = {earlier}"))
             .await;
+    }
+
+    /// Waits until no session has a transaction open.
+    pub async fn until_no_transaction_is_open(&self) {
+        self.owned.until_no_transaction_is_open().await;
     }
 
     /// Makes the application connect anew; on PostgreSQL.

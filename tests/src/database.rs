@@ -86,6 +86,12 @@ impl TestDatabase {
         }
     }
 
+    /// Returns what kind of database this is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
     /// Returns the address under which another process finds the database.
     #[must_use]
     pub fn url(&self) -> &str {
@@ -290,6 +296,17 @@ impl Pool {
                 .fetch_one(pool)
                 .await
                 .expect(sql),
+        }
+    }
+
+    /// Waits until every connection is back, as it is a moment after the answer.
+    pub async fn until_idle(&self) {
+        let idle = || match self {
+            Self::Postgres(pool) => pool.num_idle() == pool.size() as usize,
+            Self::Sqlite(pool) => pool.num_idle() == pool.size() as usize,
+        };
+        while !idle() {
+            tokio::task::yield_now().await;
         }
     }
 

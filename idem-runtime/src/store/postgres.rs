@@ -158,6 +158,12 @@ impl Store for Postgres {
             request = key.locks.request,
             key = key.locks.key,
         );
+        #[cfg(idem_seeded_bugs)]
+        let gate = if crate::seeded::bug("check_then_insert") {
+            "select set_config('idem.gate', 'ours', true)".to_owned()
+        } else {
+            gate
+        };
         let mut tx = begin(conn, limits, &gate).await?;
         let row = sqlx::query(statements.open.clone())
             .bind(&key.tenant)

@@ -155,7 +155,7 @@ async fn a_connection_lost_before_the_commit_rolls_back(kind: Kind) {
     app.proxy
         .as_ref()
         .expect("a proxy")
-        .fail("commit\0", Fault::CutBefore);
+        .fail("commit", Fault::CutBefore);
     let lost = app.post("/effects").key("k").await;
     assert_eq!(lost.status, 503, "{lost:?}");
     app.assert_untouched().await;
@@ -169,7 +169,7 @@ async fn a_connection_lost_after_the_commit_is_found_out(kind: Kind) {
     app.proxy
         .as_ref()
         .expect("a proxy")
-        .fail("commit\0", Fault::CutAfter);
+        .fail("commit", Fault::CutAfter);
     let first = app.post("/effects").key("k").await;
     assert_eq!(first.status, 201, "{first:?}");
 
@@ -184,7 +184,7 @@ async fn a_commit_that_nobody_can_ask_about_is_no_success(kind: Kind) {
     let proxy = app.proxy.as_ref().expect("a proxy");
     let reply = Gate::default();
     reply.close();
-    proxy.fail("commit\0", Fault::Hold(reply.clone()));
+    proxy.fail("commit", Fault::Hold(reply.clone()));
     let first = app.post("/effects").key("k").start();
     reply.until_arrived(1).await;
     proxy.cut();

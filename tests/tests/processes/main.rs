@@ -1,6 +1,5 @@
 //! What the library promises when there are several processes, and when they die.
 
-mod chaos;
 mod crashes;
 mod duplicates;
 mod pool;
@@ -15,11 +14,6 @@ const SERVER: &str = env!("CARGO_BIN_EXE_idem-test-server");
 
 /// Starts the test application in a process of its own.
 async fn serve(database_url: &str) -> ServerProcess {
-    serve_with(database_url, &[]).await
-}
-
-/// Starts it with further environment variables.
-async fn serve_with(database_url: &str, environment: &[(&str, &str)]) -> ServerProcess {
-    let environment = [&[("DATABASE_URL", database_url)], environment].concat();
+    let environment = [("DATABASE_URL", database_url)];
     ServerProcess::start(Path::new(SERVER), Path::new("."), &environment).await
 }

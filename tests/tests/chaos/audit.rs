@@ -1,0 +1,165 @@
+//! What must hold after it all, by the histories of the clients, the effects, the records, and the
+//! sessions of the database.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::atomic::Ordering;
+
+use idem_tests::Answer;
+use idem_tests::database::Kind;
+
+use crate::clients::{BODY, Operation, Tally};
+use crate::fleet::Fleet;
+
+/// A run's figures and what it found.
+#[derive(Debug)]
+pub(crate) struct Report {
+    run: String,
+    kills: usize,
+    tally: Tally,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tally {
+            operations,
+            tries,
+            replays,
+            in_progress,
+            mismatches,
+            unavailable,
+            unanswered,
+            violations,
+        } = &self.tally;
+        write!(
+            f,
+            "{}: {} keys, {tries} tries, {} kills, {replays} replays, {in_progress} answers 409, \
+             {mismatches} answers 422, {unavailable} answers 503, {unanswered} without answer, \
+             {} violations",
+            self.run,
+            operations.len(),
+            self.kills,
+            violations.len()
+        )
+    }
+}
+
+impl Report {
+    pub(crate) fn assert_clean(&self) {
+        println!("{self}");
+        let found = self.tally.violations.iter().take(10);
+        let found: Vec<_> = found.map(String::as_str).collect();
+        assert!(found.is_empty(), "{self}\n{}", found.join("\n"));
+        let tally = &self.tally;
+        for (what, count) in [
+            ("kill", self.kills),
+            ("replay", tally.replays),
+            ("409", tally.in_progress),
+            ("422", tally.mismatches),
+            ("503", tally.unavailable),
+            ("lost answer", tally.unanswered),
+        ] {
+            // On SQLite in one process nothing makes the store unavailable.
+            let never = what == "503" && self.run.starts_with("Sqlite");
+            assert!(never || count > 0, "I10: not a single {what}: {self}");
+        }
+    }
+
+    pub(crate) fn assert_finds(&self, bug: &str, invariant: &str) {
+        println!("{bug}: {self}");
+        let found = &self.tally.violations;
+        let found = found
+            .iter()
+            .any(|violation| violation.starts_with(invariant));
+        assert!(
+            found,
+            "the bug {bug} breaks {invariant} and was not found: {self}"
+        );
+    }
+}
+
+pub(crate) async fn audit(fleet: &Fleet, tally: Tally) -> Report {
+    let run = &fleet.run;
+    let mut report = Report {
+        run: format!("{:?} {}", run.kind, run.bug),
+        kills: fleet.kills.load(Ordering::Relaxed),
+        tally,
+    };
+    // I7: no session holds a transaction of the dead.
+    fleet.database.until_no_transaction_is_open().await;
+    let mut effects = HashSet::new();
+    let operations = std::mem::take(&mut report.tally.operations);
+    for operation in &operations {
+        let violations = &mut report.tally.violations;
+        match settled(fleet, operation).await {
+            Some(last) => check(fleet, operation, &last, &mut effects, violations).await,
+            None => violations.push(format!("I8: no answer for {}", operation.key)),
+        }
+    }
+    let all = i64::try_from(operations.len()).expect("a small number");
+    let (found, keys) = (fleet.database.effects().await, fleet.database.keys().await);
+    if found != keys || keys != all {
+        let violation = format!("I4: {found} effects and {keys} records of {all} operations");
+        report.tally.violations.push(violation);
+    }
+    report.tally.operations = operations;
+    report
+}
+
+/// One more try after everything has calmed down.
+async fn settled(fleet: &Fleet, operation: &Operation) -> Option<Answer> {
+    for _ in 0..100 {
+        let retry = fleet.send(operation.account, &operation.key, BODY).await;
+        let answer = retry.answer_if_any().await?;
+        if answer.status == 201 {
+            return Some(answer);
+        }
+        tokio::task::yield_now().await;
+    }
+    None
+}
+
+async fn check(
+    fleet: &Fleet,
+    Operation {
+        account,
+        key,
+        successes,
+    }: &Operation,
+    last: &Answer,
+    effects: &mut HashSet<i64>,
+    violations: &mut Vec<String>,
+) {
+    if !last.is_replay() {
+        violations.push(format!("I3: the success of {account} for {key} is lost"));
+    }
+    for success in successes {
+        let same = (&success.body, success.headers.get("location"))
+            == (&last.body, last.headers.get("location"));
+        if !same {
+            violations.push(format!("I2: two answers for {key} of {account}"));
+        }
+    }
+    let effect = last.json::<serde_json::Value>()["effect"].as_i64();
+    let effect = effect.expect("the id of an effect");
+    if !effects.insert(effect) {
+        violations.push(format!("I6: {account} sees another's effect for {key}"));
+    }
+    let database = fleet.database.pool();
+    let count =
+        format!("select count(*) from effects where label = '{key}' and account = '{account}'");
+    let count = database.number(&count).await;
+    if count > 1 {
+        violations.push(format!("I1: {count} effects for {key} of {account}"));
+    } else if count == 0 {
+        violations.push(format!("I3: no effect for {key} of {account}"));
+    }
+    if fleet.run.kind == Kind::Postgres && fleet.run.bug.is_empty() {
+        let record = format!(
+            "select count(*) from idempotency_keys where tenant = '{account}' and key = '{key}'"
+        );
+        if database.number(&record).await != 1 {
+            violations.push(format!("I4: no record for {key} of {account}"));
+        }
+    }
+}
