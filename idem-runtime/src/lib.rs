@@ -36,15 +36,19 @@ mod builder;
 mod claim;
 #[cfg(feature = "client")]
 pub mod client;
+mod connection;
 mod engine;
 mod error;
 mod fingerprint;
+mod given;
 mod handle;
 mod in_flight;
+mod inbox;
 mod key;
 mod leased;
 mod observe;
 mod once;
+mod outcome;
 mod policy;
 mod record;
 mod seal;
@@ -53,7 +57,6 @@ mod sweep;
 mod tenant;
 mod unclaimed;
 
-#[cfg(feature = "axum")]
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
@@ -69,7 +72,8 @@ pub use error::{ConfigError, InvalidRequest, StoreError, StoreErrorKind};
 pub use handle::Idempotency;
 pub use key::{InvalidKey, KeyValue};
 pub use leased::{KeyState, KeyStatus, Lease, SettleError, Settlement, StepError, StepStatus};
-pub use once::{Once, OnceError, Outcome, UnitOfWork};
+pub use once::{Once, UnitOfWork};
+pub use outcome::{OnceError, Outcome};
 pub use policy::Overrides;
 pub use seal::Seal;
 pub use store::Backend;
