@@ -7,6 +7,7 @@
 //! - [`Claim`], [`Lease`]: what a handler may ask for beside its extractors
 //! - [`Recorded`]: a handler's own word on what is kept
 //! - [`Idempotency::once`]: the same for work outside HTTP
+//! - [`outbox`]: messages that leave with the writes they tell of
 //!
 //! # Features
 //!
@@ -31,6 +32,9 @@
 //! Each claim has a span `idempotency` with `scope`, `tenant_hash`, `key_hash`, `attempt`, and
 //! `outcome`. Keys, tenants, bodies, and header values are in no span and no event.
 
+// The HTTP side is the only one that uses leased mode and the fingerprint of a request.
+#![cfg_attr(not(feature = "axum"), allow(dead_code, unused_imports))]
+
 mod atomic;
 mod builder;
 mod claim;
@@ -48,6 +52,7 @@ mod key;
 mod leased;
 mod observe;
 mod once;
+pub mod outbox;
 mod outcome;
 mod policy;
 mod record;
