@@ -4,7 +4,7 @@
 mod agreement;
 mod arguments;
 mod extractors;
-mod later;
+mod message;
 mod placement;
 mod signature;
 
@@ -44,10 +44,11 @@ pub(crate) fn check(handler: &Handler, options: &Options, backends: Backends, mi
         return;
     }
     signature::check(handler, backends, mistakes);
-    extractors::check(handler, mistakes);
+    if crate::message::is_wanted(options) {
+        message::check(handler, options, mistakes);
+    } else {
+        extractors::check(handler, mistakes);
+    }
     agreement::check(handler, options, mistakes);
     arguments::check(handler, options, mistakes);
-    if mistakes.is_empty() {
-        later::check(options, mistakes);
-    }
 }

@@ -32,7 +32,8 @@ pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
     let inner = inner_function(handler, options);
     let scope_check = scope_check(options, &runtime);
     let split = split(handler);
-    let request = request(handler, options, &runtime);
+    let call = local(handler, "call");
+    let request = request(handler, options, &runtime, &quote!(#call.options));
     let run = run(handler, &runtime);
     quote! {
         #(#outer_attrs)*
@@ -47,14 +48,14 @@ pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
 }
 
 /// The only module that the expansion names.
-fn runtime(options: &Options) -> TokenStream {
+pub(crate) fn runtime(options: &Options) -> TokenStream {
     let default = || parse_quote!(::idem_runtime);
     let path: Path = options.runtime.clone().unwrap_or_else(default);
     quote!(#path::__private)
 }
 
 /// A const item: `cargo check` does not evaluate an inline `const { … }`.
-fn scope_check(options: &Options, runtime: &TokenStream) -> Option<TokenStream> {
+pub(crate) fn scope_check(options: &Options, runtime: &TokenStream) -> Option<TokenStream> {
     match &options.scope {
         Some(Scope::Constant(path)) => {
             let span = path.span().resolved_at(Span::mixed_site());
@@ -108,6 +109,24 @@ fn split(handler: &Handler) -> Option<TokenStream> {
 /// The one runtime call.
 fn run(handler: &Handler, runtime: &TokenStream) -> TokenStream {
     let request = local(handler, "request");
+    let (tx, claim, call) = call(handler);
+    let output = response_type(handler);
+    let run = match mode(handler) {
+        Mode::Atomic(connection) => quote!(run_atomic::<#connection, _>),
+        Mode::Leased(_) => quote!(run_leased),
+    };
+    quote! {
+        #request.#run(move |#tx, #claim| {
+            #runtime::pin(async move {
+                #runtime::respond #output (#call.await)
+            })
+        })
+        .await
+    }
+}
+
+/// The call of the user's function, and what the closure around it takes.
+pub(crate) fn call(handler: &Handler) -> (Ident, TokenStream, TokenStream) {
     let tx = local(handler, "tx");
     let claim = local(handler, "claim");
     let name = handler.name();
@@ -125,19 +144,8 @@ fn run(handler: &Handler, runtime: &TokenStream) -> TokenStream {
         })
         .collect();
     let generics = turbofish(handler);
-    let output = response_type(handler);
-    let run = match mode(handler) {
-        Mode::Atomic(connection) => quote!(run_atomic::<#connection, _>),
-        Mode::Leased(_) => quote!(run_leased),
-    };
-    quote! {
-        #request.#run(move |#tx, #claim_pattern| {
-            #runtime::pin(async move {
-                #runtime::respond #output (#name #generics (#(#arguments),*).await)
-            })
-        })
-        .await
-    }
+    let call = quote!(#name #generics (#(#arguments),*));
+    (tx, claim_pattern, call)
 }
 
 /// `::<R, N>`: the user's function may use parameters that no argument tells.

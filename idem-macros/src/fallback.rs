@@ -12,11 +12,14 @@ use crate::attributes::{last_is, place};
 use crate::check::acceptable;
 use crate::handler::Handler;
 use crate::inner::with_uses;
+use crate::message;
+use crate::options::Options;
 use crate::patterns::bindings;
 use crate::signature::{outer_signature, repaired_signature};
 
-/// Writes a handler that takes the extractors and does nothing.
-pub(crate) fn expand(handler: &Handler) -> TokenStream {
+/// Writes a handler that takes the extractors and does nothing, or a consumer
+/// that takes the message.
+pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
     let mut attrs = handler.attrs.clone();
     // Each would report again, or act on a function that is not the user's.
     attrs.retain(|attr| !last_is(attr.path(), "idempotent") && !last_is(attr.path(), "path"));
@@ -25,15 +28,11 @@ pub(crate) fn expand(handler: &Handler) -> TokenStream {
     }
     let attrs = place(&attrs);
     let (outer_attrs, vis) = (&attrs.outer, &handler.vis);
-    let extractors = acceptable(handler);
-    let inputs: Vec<FnArg> = extractors
-        .into_iter()
-        .map(|param| {
-            let ty = param.ty();
-            parse_quote!(_: #ty)
-        })
-        .collect();
-    let signature = outer_signature(handler, inputs, ReturnType::Default);
+    let (inputs, output, body) = match message::repaired(handler, options) {
+        Some((inputs, output)) => (inputs, output, Some(message::no_body())),
+        None => (extractors(handler), ReturnType::Default, None),
+    };
+    let signature = outer_signature(handler, inputs, output);
     let inner = match handler.outer_self() {
         Some(_) => None,
         None => Some(inner_function(handler, &attrs.inner)),
@@ -42,8 +41,19 @@ pub(crate) fn expand(handler: &Handler) -> TokenStream {
         #(#outer_attrs)*
         #vis #signature {
             #inner
+            #body
         }
     }
+}
+
+fn extractors(handler: &Handler) -> Vec<FnArg> {
+    let extractors = acceptable(handler).into_iter();
+    extractors
+        .map(|param| {
+            let ty = param.ty();
+            parse_quote!(_: #ty)
+        })
+        .collect()
 }
 
 /// The arguments count as used: the options, which have a mistake, may use them.

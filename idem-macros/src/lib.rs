@@ -7,6 +7,7 @@ mod expand;
 mod fallback;
 mod handler;
 mod inner;
+mod message;
 mod names;
 mod options;
 mod patterns;
@@ -51,7 +52,9 @@ fn idempotent_tokens(options: TokenStream, item: TokenStream, backends: Backends
     let repaired = !mistakes.is_empty();
     let errors = mistakes.finish();
     let item = if repaired {
-        fallback::expand(&handler)
+        fallback::expand(&handler, &options)
+    } else if message::is_wanted(&options) {
+        message::expand(&handler, &options)
     } else {
         expand::expand(&handler, &options)
     };

@@ -3,19 +3,26 @@
 use std::time::Duration;
 
 use proc_macro2::{Delimiter, Group, Literal, Punct, Spacing, Span, TokenStream, TokenTree};
-use quote::{ToTokens, format_ident, quote};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
 use syn::{Expr, Ident};
 
 use crate::check::expressions;
 use crate::expand::{Mode, argument, local, mode};
 use crate::handler::{Handler, Param};
+use crate::message::is_wanted;
 use crate::options::Options;
 use crate::patterns::{bindings, by_reference};
 use crate::values::{Key, Tenant, Ttl};
 
-/// Writes `let request = { … };`.
-pub(crate) fn request(handler: &Handler, options: &Options, runtime: &TokenStream) -> TokenStream {
-    let (call, request) = (local(handler, "call"), local(handler, "request"));
+/// Writes `let request = { … };`, where `start` makes options of a policy.
+pub(crate) fn request(
+    handler: &Handler,
+    options: &Options,
+    runtime: &TokenStream,
+    start: &TokenStream,
+) -> TokenStream {
+    let request = local(handler, "request");
     let patterns: Vec<_> = if expressions(options).is_empty() {
         Vec::new()
     } else {
@@ -55,6 +62,12 @@ pub(crate) fn request(handler: &Handler, options: &Options, runtime: &TokenStrea
     if let Some(fingerprint) = &options.fingerprint {
         let fingerprint = lent_elements(fingerprint);
         setters.extend(quote!(.fingerprint(#fingerprint)));
+    } else if is_wanted(options)
+        && let Some(message) = handler.extractors().last()
+    {
+        let name = argument(handler, message);
+        let message = quote_spanned!(message.ty().span()=> &#name);
+        setters.extend(quote!(.fingerprint(#message)));
     }
     if let Some(Ttl::Computed(ttl)) = &options.ttl {
         setters.extend(quote!(.ttl(#ttl)));
@@ -63,7 +76,7 @@ pub(crate) fn request(handler: &Handler, options: &Options, runtime: &TokenStrea
         let #request = {
             #(#patterns)*
             #uses
-            #call.options(const { &#policy }) #setters
+            #start(const { &#policy }) #setters
         };
     }
 }

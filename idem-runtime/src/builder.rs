@@ -61,6 +61,13 @@ impl<DB: Backend> Builder<DB> {
         self
     }
 
+    /// Names the table of the outbox; the default is `outbox`. Messages for it are written with
+    /// [`Outbox::publish`](crate::outbox::Outbox::publish) of the handle.
+    pub fn outbox_table(mut self, name: &str) -> Self {
+        self.settings.tables.outbox = name.into();
+        self
+    }
+
     /// Says how keys are stored; the default is [`StoreKeys::Raw`]. Keys stored one way are not
     /// found the other way.
     pub fn store_keys(mut self, how: StoreKeys) -> Self {
@@ -101,6 +108,7 @@ impl<DB: Backend> Builder<DB> {
     pub fn build(self) -> Result<Idempotency<DB>, ConfigError> {
         check_table(&self.settings.tables.keys)?;
         check_table(&self.settings.tables.steps)?;
+        check_table(&self.settings.tables.outbox)?;
         for (scope, overrides) in &self.settings.overrides {
             check_overrides(scope, overrides)?;
         }

@@ -7,6 +7,7 @@
 //! - [`Claim`], [`Lease`]: what a handler may ask for beside its extractors
 //! - [`Recorded`]: a handler's own word on what is kept
 //! - [`Idempotency::once`]: the same for work outside HTTP
+//! - [`outbox`]: messages that leave with the writes they tell of
 //!
 //! # Features
 //!
@@ -42,15 +43,20 @@ mod builder;
 mod claim;
 #[cfg(feature = "client")]
 pub mod client;
+mod connection;
 mod engine;
 mod error;
 mod fingerprint;
+mod given;
 mod handle;
 mod in_flight;
+mod inbox;
 mod key;
 mod leased;
 mod observe;
 mod once;
+pub mod outbox;
+mod outcome;
 mod policy;
 mod record;
 mod seal;
@@ -61,7 +67,6 @@ mod sweep;
 mod tenant;
 mod unclaimed;
 
-#[cfg(feature = "axum")]
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
@@ -77,7 +82,8 @@ pub use error::{ConfigError, InvalidRequest, StoreError, StoreErrorKind};
 pub use handle::Idempotency;
 pub use key::{InvalidKey, KeyValue};
 pub use leased::{KeyState, KeyStatus, Lease, SettleError, Settlement, StepError, StepStatus};
-pub use once::{Once, OnceError, Outcome, UnitOfWork};
+pub use once::{Once, UnitOfWork};
+pub use outcome::{OnceError, Outcome};
 pub use policy::Overrides;
 pub use seal::Seal;
 pub use store::Backend;

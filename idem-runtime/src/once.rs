@@ -13,15 +13,17 @@ use sqlx::{Database, Transaction};
 
 use crate::atomic::{Atomic, Work};
 use crate::claim::{Claim, Identity};
-use crate::engine::{Answer, Done, Job};
-use crate::error::{InvalidRequest, Refusal};
+use crate::engine::{Done, Job};
+use crate::error::InvalidRequest;
 use crate::fingerprint::Fingerprint;
+use crate::given::Given;
 use crate::handle::Idempotency;
 use crate::key::{Key, KeyValue};
+use crate::outcome::{OnceError, Outcome, outcome};
 use crate::policy::{Policy, TTL_RANGE, is_scope};
 use crate::record::{Disposition, Kept, StoredResponse};
 use crate::store::Backend;
-use crate::tenant::{Tenant, TenantId};
+use crate::tenant::{InvalidTenant, Tenant, TenantId};
 
 /// What to do once: the scope, the tenant, and the key that identify it, and how.
 #[derive(Clone, Debug)]
@@ -54,6 +56,23 @@ impl Once {
             identity,
             fingerprint: None,
             policy: Policy::new(scope),
+        })
+    }
+
+    /// Takes what an attribute's options gave.
+    pub(crate) fn from_given(given: Given) -> Result<Self, InvalidRequest> {
+        if let Some(invalid) = given.invalid {
+            return Err(invalid);
+        }
+        let identity = Identity {
+            tenant: given.tenant.ok_or(InvalidTenant::Empty)?,
+            scope: given.policy.scope.into(),
+            key: given.key.ok_or(InvalidRequest::KeyMissing)?,
+        };
+        Ok(Self {
+            identity,
+            fingerprint: given.fingerprint,
+            policy: given.policy,
         })
     }
 
@@ -93,73 +112,6 @@ impl Once {
         self.policy.timeout = timeout;
         self
     }
-}
-
-/// The result of work that is done once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome<T> {
-    /// The work ran now and its writes are committed.
-    Executed(T),
-    /// The work ran before; this is what it returned then.
-    Replayed(T),
-}
-
-impl<T> Outcome<T> {
-    /// Returns the value, whenever it was made.
-    pub fn into_inner(self) -> T {
-        match self {
-            Self::Executed(value) | Self::Replayed(value) => value,
-        }
-    }
-}
-
-/// Why work that is done once has no result.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OnceError<E> {
-    /// The work itself failed; its writes are rolled back and the key is free.
-    #[error("the work failed; its writes are rolled back")]
-    Work(#[source] E),
-    /// The same work runs right now.
-    #[error("the same work is in progress")]
-    InProgress,
-    /// The key belongs to work with another fingerprint.
-    #[error("the key was used for other work")]
-    Mismatch,
-    /// The work is done, but its result is larger than what is stored (1 MiB as JSON).
-    #[error("the work is done, but its result was not kept")]
-    NotKept,
-    /// A leased run with the same key waits for an operator.
-    #[error("the key needs reconciliation")]
-    NeedsReconciliation,
-    /// The result does not serialise to JSON; the writes are rolled back.
-    #[error("the result cannot be serialised; the writes are rolled back")]
-    Serialize(#[source] serde_json::Error),
-    /// The stored result does not deserialise to this type.
-    #[error("the stored result cannot be deserialised")]
-    Deserialize(#[source] serde_json::Error),
-    /// The store did not answer; the work did not run, or its writes are rolled back.
-    #[error("the idempotency store does not answer")]
-    StoreUnavailable,
-    /// The database undid the transaction; a retry may succeed.
-    #[error("the database aborted the transaction")]
-    Aborted,
-    /// The connection was lost during the commit, and the outcome could not be found out; a
-    /// retry finds it out.
-    #[error("the outcome of the commit is unknown")]
-    OutcomeUnknown,
-    /// The work took longer than its time-out; its writes are rolled back.
-    #[error("the work ran out of time; its writes are rolled back")]
-    TimedOut,
-    /// The work panicked; its writes are rolled back.
-    #[error("the work panicked; its writes are rolled back")]
-    Panicked,
-    /// The work ended the transaction itself; its writes may stand without a record.
-    #[error("the work ended the transaction that held its key")]
-    EndedByHandler,
-    /// The handle is draining.
-    #[error("the handle is shutting down")]
-    ShuttingDown,
 }
 
 /// An async function over a connection whose future can move between threads. Every
@@ -221,47 +173,36 @@ impl<DB: Backend> Idempotency<DB> {
             + Send
             + 'static,
     {
-        let handle = self.clone();
-        async move {
-            let policy = handle.effective(what.policy);
-            let fingerprint = match what.fingerprint {
-                Some(fingerprint) => fingerprint,
-                None => Fingerprint::of_value(&()).map_err(OnceError::Serialize)?,
-            };
-            let job = Job {
-                identity: Arc::new(what.identity),
-                fingerprint,
-                policy,
-            };
-            let work = Atomic(OnceWork {
-                work,
-                max_response: policy.max_response,
-                result: PhantomData,
-            });
-            match handle.execute(job, work).await {
-                Answer::Executed(result) => result.map(Outcome::Executed),
-                Answer::Replayed { finished, .. } => match &finished.kept {
-                    Kept::Response(response) => serde_json::from_slice(&response.body)
-                        .map(Outcome::Replayed)
-                        .map_err(OnceError::Deserialize),
-                    Kept::Tombstone => Err(OnceError::NotKept),
-                },
-                Answer::Refused(refusal) => Err(match refusal {
-                    Refusal::InProgress => OnceError::InProgress,
-                    Refusal::Mismatch => OnceError::Mismatch,
-                    Refusal::NotKept => OnceError::NotKept,
-                    Refusal::NeedsReconciliation => OnceError::NeedsReconciliation,
-                    Refusal::ShuttingDown => OnceError::ShuttingDown,
-                    Refusal::StoreUnavailable => OnceError::StoreUnavailable,
-                    Refusal::Aborted => OnceError::Aborted,
-                    Refusal::OutcomeUnknown => OnceError::OutcomeUnknown,
-                    Refusal::TimedOut => OnceError::TimedOut,
-                    Refusal::Panicked => OnceError::Panicked,
-                    Refusal::EndedByHandler => OnceError::EndedByHandler,
-                }),
-            }
-        }
-        .boxed()
+        let work = move |max_response| OnceWork {
+            work,
+            max_response,
+            result: PhantomData,
+        };
+        self.clone().run_once(what, work).boxed()
+    }
+
+    /// Does the work for its key; `work` is made for the largest result that is kept.
+    pub(crate) async fn run_once<T, E, W>(
+        self,
+        what: Once,
+        work: impl FnOnce(usize) -> W,
+    ) -> Result<Outcome<T>, OnceError<E>>
+    where
+        T: DeserializeOwned,
+        W: Work<DB, Value = Result<T, OnceError<E>>>,
+    {
+        let policy = self.effective(what.policy);
+        let fingerprint = match what.fingerprint {
+            Some(fingerprint) => fingerprint,
+            None => Fingerprint::of_value(&()).map_err(OnceError::Serialize)?,
+        };
+        let job = Job {
+            identity: Arc::new(what.identity),
+            fingerprint,
+            policy,
+        };
+        let work = Atomic(work(policy.max_response));
+        outcome(self.execute(job, work).await)
     }
 }
 
@@ -285,37 +226,42 @@ where
         tx: &'t mut Transaction<'static, DB>,
         _claim: &'t Claim,
     ) -> BoxFuture<'t, Done<Self::Value>> {
-        async move {
-            let released = |error| Done {
+        async move { done((self.work)(&mut **tx).await, self.max_response) }.boxed()
+    }
+}
+
+/// What becomes of what the work returned: a value is kept with the writes, an error with nothing.
+pub(crate) fn done<T: Serialize, E>(
+    result: Result<T, E>,
+    max_response: usize,
+) -> Done<Result<T, OnceError<E>>> {
+    let encoded = result.map_err(OnceError::Work).and_then(|value| {
+        let body = serde_json::to_vec(&value).map_err(OnceError::Serialize)?;
+        Ok((value, body))
+    });
+    let (value, body) = match encoded {
+        Ok(encoded) => encoded,
+        Err(error) => {
+            return Done {
                 value: Err(error),
                 disposition: Disposition::Release,
                 kept: Kept::Tombstone,
             };
-            let value = match (self.work)(&mut **tx).await {
-                Ok(value) => value,
-                Err(error) => return released(OnceError::Work(error)),
-            };
-            let body = match serde_json::to_vec(&value) {
-                Ok(body) => body,
-                Err(error) => return released(OnceError::Serialize(error)),
-            };
-            let kept = if body.len() > self.max_response {
-                Kept::Tombstone
-            } else {
-                // Work outside HTTP has no status; 200 stands for done.
-                let (status, headers) = (200, Vec::new());
-                Kept::Response(StoredResponse {
-                    status,
-                    headers,
-                    body: Bytes::from(body),
-                })
-            };
-            Done {
-                value: Ok(value),
-                disposition: Disposition::KeepWithWrites,
-                kept,
-            }
         }
-        .boxed()
+    };
+    let kept = if body.len() > max_response {
+        Kept::Tombstone
+    } else {
+        // Work outside HTTP has no status; 200 stands for done.
+        Kept::Response(StoredResponse {
+            status: 200,
+            headers: Vec::new(),
+            body: Bytes::from(body),
+        })
+    };
+    Done {
+        value: Ok(value),
+        disposition: Disposition::KeepWithWrites,
+        kept,
     }
 }

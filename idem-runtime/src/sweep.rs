@@ -8,13 +8,26 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::StoreError;
 use crate::handle::Idempotency;
-use crate::store::{Backend, store_error};
+use crate::store::{Backend, outbox, store_error};
 
 /// How many keys one statement removes.
 const BATCH: u32 = 1_000;
 
+/// What one batch has removed.
+struct Batch {
+    keys: u64,
+    messages: u64,
+}
+
+impl Batch {
+    const fn is_last(&self) -> bool {
+        self.keys < BATCH as u64 && self.messages < BATCH as u64
+    }
+}
+
 impl<DB: Backend> Idempotency<DB> {
-    /// Removes every expired key, batch by batch, and returns how many it removed. For cron; a
+    /// Removes every expired key, batch by batch, and returns how many it removed; also the sent
+    /// messages of the outbox whose retention is over, which are not counted. For cron; a
     /// service runs [`spawn_sweeper`](Self::spawn_sweeper).
     ///
     /// A key in flight is never removed, and a key that someone has locked is left for the next
@@ -29,15 +42,15 @@ impl<DB: Backend> Idempotency<DB> {
         let mut removed = 0;
         loop {
             let batch = self.sweep_batch().await?;
-            removed += batch;
-            if batch < u64::from(BATCH) {
+            removed += batch.keys;
+            if batch.is_last() {
                 return Ok(removed);
             }
         }
     }
 
     /// Removes one batch.
-    async fn sweep_batch(&self) -> Result<u64, StoreError> {
+    async fn sweep_batch(&self) -> Result<Batch, StoreError> {
         let handle = self.clone();
         self.detached(async move {
             let _turn = if DB::SINGLE_WRITER {
@@ -45,9 +58,15 @@ impl<DB: Backend> Idempotency<DB> {
             } else {
                 None
             };
-            DB::sweep(handle.pool(), handle.statements(), BATCH)
+            let messages = {
+                let mut conn = handle.acquire().await?;
+                outbox::sweep::<DB>(&mut conn, &handle.statements().outbox, BATCH).await
+            };
+            let messages = messages.map_err(store_error::<DB>)?;
+            let keys = DB::sweep(handle.pool(), handle.statements(), BATCH)
                 .await
-                .map_err(store_error::<DB>)
+                .map_err(store_error::<DB>)?;
+            Ok(Batch { keys, messages })
         })
         .await
     }
@@ -78,8 +97,8 @@ impl<DB: Backend> Idempotency<DB> {
         while !stopped.is_cancelled() {
             match self.sweep_batch().await {
                 Ok(batch) => {
-                    removed += batch;
-                    if batch < u64::from(BATCH) {
+                    removed += batch.keys;
+                    if batch.is_last() {
                         break;
                     }
                 }

@@ -7,6 +7,7 @@
 
 pub mod app;
 pub mod client;
+pub mod consumer;
 pub mod database;
 pub mod gate;
 mod handlers;

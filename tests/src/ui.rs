@@ -61,3 +61,12 @@ impl From<sqlx::Error> for ApiError {
         Self
     }
 }
+
+/// A message.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct OrderPaid {
+    /// The message's own.
+    pub id: i64,
+    /// In the smallest unit of the currency.
+    pub amount: i64,
+}

@@ -10,6 +10,7 @@ use super::problem::{Problem, ProblemKind, Renderer};
 use super::reply;
 use crate::atomic::{Atomic, Work};
 use crate::claim::Claim;
+use crate::connection::AtomicConnection;
 use crate::engine::{Answer, Done};
 use crate::error::InvalidRequest;
 use crate::handle::Idempotency;
@@ -18,46 +19,6 @@ use crate::observe;
 use crate::policy::Policy;
 use crate::record::{Kept, Record};
 use crate::store::Backend;
-
-/// The type behind a handler's `&mut` parameter: it runs in the transaction that holds the key.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is no database connection that can hold the idempotency key",
-    label = "expected `PgConnection`, `SqliteConnection`, or a `Transaction` of their databases",
-    note = "the features `postgres` and `sqlite` of `idem-runtime` turn them on"
-)]
-pub trait AtomicConnection: Send + 'static {
-    /// The database it belongs to.
-    type Database: Backend;
-
-    /// Lends the handler its view of the transaction.
-    fn of<'t>(tx: &'t mut Transaction<'static, Self::Database>) -> &'t mut Self;
-}
-
-#[cfg(feature = "postgres")]
-impl AtomicConnection for sqlx::PgConnection {
-    type Database = sqlx::Postgres;
-
-    fn of<'t>(tx: &'t mut Transaction<'static, sqlx::Postgres>) -> &'t mut Self {
-        tx
-    }
-}
-
-#[cfg(feature = "sqlite")]
-impl AtomicConnection for sqlx::SqliteConnection {
-    type Database = sqlx::Sqlite;
-
-    fn of<'t>(tx: &'t mut Transaction<'static, sqlx::Sqlite>) -> &'t mut Self {
-        tx
-    }
-}
-
-impl<DB: Backend> AtomicConnection for Transaction<'static, DB> {
-    type Database = DB;
-
-    fn of<'t>(tx: &'t mut Transaction<'static, DB>) -> &'t mut Self {
-        tx
-    }
-}
 
 impl<DB: Backend> Options<Idempotency<DB>> {
     /// Runs the handler once for its key, in the transaction that also holds the key.

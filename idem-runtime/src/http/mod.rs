@@ -9,7 +9,6 @@ mod problem;
 mod reply;
 
 pub use call::{Call, HandleSource};
-pub use handler::AtomicConnection;
 pub use options::Options;
 pub(crate) use problem::Renderer;
 pub use problem::{Problem, ProblemKind};

@@ -9,14 +9,15 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::call::{Call, Received};
-use super::handler::AtomicConnection;
 use crate::claim::Identity;
+use crate::connection::AtomicConnection;
 use crate::engine::Job;
 use crate::error::InvalidRequest;
 use crate::fingerprint::{Fingerprint, FingerprintedRequest};
+use crate::given::Given;
 use crate::handle::Idempotency;
 use crate::key::{InvalidKey, Key, KeyValue};
-use crate::policy::{KeySource, Policy, TTL_RANGE};
+use crate::policy::{KeySource, Policy};
 use crate::store::Backend;
 use crate::tenant::{InvalidTenant, Tenant, TenantId};
 
@@ -26,12 +27,7 @@ use crate::tenant::{InvalidTenant, Tenant, TenantId};
 pub struct Options<H> {
     received: Received,
     handle: H,
-    policy: Policy,
-    tenant: Option<Tenant>,
-    key: Option<Key>,
-    fingerprint: Option<Fingerprint>,
-    /// The first option whose value cannot be used.
-    invalid: Option<InvalidRequest>,
+    given: Given,
 }
 
 impl<H> Call<(), H> {
@@ -40,11 +36,7 @@ impl<H> Call<(), H> {
         Options {
             received: self.received,
             handle: self.handle,
-            policy: *policy,
-            tenant: None,
-            key: None,
-            fingerprint: None,
-            invalid: None,
+            given: Given::new(policy),
         }
     }
 }
@@ -52,49 +44,32 @@ impl<H> Call<(), H> {
 impl<H> Options<H> {
     /// Takes the tenant's identifier.
     pub fn tenant<T: TenantId + ?Sized>(mut self, tenant: &T) -> Self {
-        match Tenant::new(tenant) {
-            Ok(tenant) => self.tenant = Some(tenant),
-            Err(why) => self.refuse(why.into()),
-        }
+        self.given.tenant(tenant);
         self
     }
 
     /// Says that all callers share their keys.
     pub fn shared_tenant(mut self) -> Self {
-        self.tenant = Some(Tenant::shared());
+        self.given.tenant = Some(Tenant::shared());
         self
     }
 
     /// Takes the key from a value.
     pub fn key<K: KeyValue + ?Sized>(mut self, key: &K) -> Self {
-        match Key::new(&key.key_value()) {
-            Ok(key) => self.key = Some(key),
-            Err(why) => self.refuse(why.into()),
-        }
+        self.given.key(key);
         self
     }
 
     /// Takes a value in the place of the whole request.
     pub fn fingerprint<T: Serialize + ?Sized>(mut self, value: &T) -> Self {
-        match Fingerprint::of_value(value) {
-            Ok(fingerprint) => self.fingerprint = Some(fingerprint),
-            Err(error) => self.refuse(InvalidRequest::Fingerprint(error)),
-        }
+        self.given.fingerprint(value);
         self
     }
 
     /// Takes a ttl that is no constant.
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        if TTL_RANGE.contains(&ttl) {
-            self.policy.ttl = ttl;
-        } else {
-            self.refuse(InvalidRequest::Ttl(ttl));
-        }
+        self.given.ttl(ttl);
         self
-    }
-
-    fn refuse(&mut self, why: InvalidRequest) {
-        self.invalid.get_or_insert(why);
     }
 }
 
@@ -113,24 +88,10 @@ impl Options<()> {
     }
 
     fn with_handle<DB: Backend>(self, handle: &Idempotency<DB>) -> Options<Idempotency<DB>> {
-        let Self {
-            received,
-            handle: (),
-            policy,
-            tenant,
-            key,
-            fingerprint,
-            invalid,
-        } = self;
-        let handle = handle.clone();
         Options {
-            received,
-            handle,
-            policy,
-            tenant,
-            key,
-            fingerprint,
-            invalid,
+            received: self.received,
+            handle: handle.clone(),
+            given: self.given,
         }
     }
 }
@@ -138,21 +99,22 @@ impl Options<()> {
 impl<DB: Backend> Options<Idempotency<DB>> {
     /// Takes the handle, and lays its overrides over the policy.
     pub(super) fn with_overrides(&mut self) -> (Idempotency<DB>, Policy) {
-        self.policy = self.handle.effective(self.policy);
-        (self.handle.clone(), self.policy)
+        self.given.policy = self.handle.effective(self.given.policy);
+        (self.handle.clone(), self.given.policy)
     }
 
     /// Settles key, tenant, and fingerprint, in this order.
     pub(super) fn into_claim(self) -> Result<Claimed, InvalidRequest> {
         let Self {
-            received,
+            received, given, ..
+        } = self;
+        let Given {
             policy,
             tenant,
             key,
             fingerprint,
             invalid,
-            ..
-        } = self;
+        } = given;
         let key = match policy.key {
             // A safe method has no effect to protect (RFC 9110 section 9.2.1).
             _ if is_safe(&received.method) => None,

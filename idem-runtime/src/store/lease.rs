@@ -62,6 +62,8 @@ pub struct StepRow {
 pub enum Bind<'a> {
     /// Text.
     Text(&'a str),
+    /// Text, where there may be none.
+    TextOrNull(Option<&'a str>),
     /// A count or an instant.
     Int(i64),
     /// A small number, as states and statuses are.
@@ -178,10 +180,7 @@ from {keys} where tenant = $1 and scope = $2 and key = $3";
 impl LeaseStatements {
     /// Puts the dialect's words and the table names into the templates.
     pub(super) fn new(tables: &Tables, words: &[(&str, &str)]) -> Self {
-        let put = |template: &str| {
-            let say = |text: String, (word, said): &(&str, &str)| text.replace(word, said);
-            tables.put_into(&words.iter().fold(template.to_owned(), say))
-        };
+        let put = |template| tables.say(template, words);
         Self {
             claim: put(CLAIM),
             renew: put(RENEW),

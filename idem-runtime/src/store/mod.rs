@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::stream::BoxStream;
 use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, Database, Pool, SqlSafeStr, SqlStr, Transaction};
 
@@ -15,8 +16,10 @@ use crate::claim::{KeyRow, State, Timestamp};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fingerprint::Fingerprint;
 use lease::{Bind, LeaseStatements, StepRow, Token};
+use outbox::{MessageRow, OutboxStatements};
 
 pub(crate) mod lease;
+pub(crate) mod outbox;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]
@@ -159,6 +162,7 @@ pub struct Statements {
     /// Removes a batch; its last statement removes the keys.
     pub(crate) sweep: Box<[SqlStr]>,
     pub(crate) lease: LeaseStatements,
+    pub(crate) outbox: OutboxStatements,
 }
 
 /// The names of the library's tables.
@@ -166,6 +170,7 @@ pub struct Statements {
 pub struct Tables {
     pub(crate) keys: Arc<str>,
     pub(crate) steps: Arc<str>,
+    pub(crate) outbox: Arc<str>,
 }
 
 impl Default for Tables {
@@ -173,6 +178,7 @@ impl Default for Tables {
         Self {
             keys: "idempotency_keys".into(),
             steps: "idempotency_steps".into(),
+            outbox: "outbox".into(),
         }
     }
 }
@@ -184,8 +190,15 @@ impl Tables {
         let statement: Arc<str> = statement
             .replace("{keys}", &self.keys)
             .replace("{steps}", &self.steps)
+            .replace("{outbox}", &self.outbox)
             .into();
         AssertSqlSafe(statement).into_sql_str()
+    }
+
+    /// Puts a dialect's words and the table names into a template.
+    fn say(&self, template: &str, words: &[(&str, &str)]) -> SqlStr {
+        let say = |text: String, (word, said): &(&str, &str)| text.replace(word, said);
+        self.put_into(&words.iter().fold(template.to_owned(), say))
     }
 }
 
@@ -283,6 +296,20 @@ pub trait Store: Database {
         statement: &SqlStr,
         binds: &[Bind<'_>],
     ) -> impl Future<Output = Result<Vec<StepRow>, sqlx::Error>> + Send;
+
+    /// Runs a statement that returns messages of the outbox.
+    fn fetch_messages(
+        conn: &mut Self::Connection,
+        statement: &SqlStr,
+        binds: &[Bind<'_>],
+    ) -> impl Future<Output = Result<Vec<MessageRow>, sqlx::Error>> + Send;
+
+    /// Tells, for as long as it is listened to, that a message may have come into the outbox
+    /// whose table is named; says nothing where the database cannot tell.
+    fn arrivals(pool: &Pool<Self>, outbox: &str) -> BoxStream<'static, ()>;
+
+    /// The statements of the outbox in this dialect.
+    fn outbox_statements(tables: &Tables) -> OutboxStatements;
 
     /// Removes up to `batch` expired keys and says how many it removed.
     fn sweep(

@@ -7,13 +7,16 @@
 
 use std::time::Duration;
 
+use futures_util::stream::{self, BoxStream, StreamExt};
 use sqlx::error::DatabaseError;
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::postgres::{PgArguments, PgListener, PgPool, PgPoolOptions, PgRow};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, PgConnection, Pool, Postgres, Row, SqlSafeStr, SqlStr, Transaction};
+use tokio::time::sleep;
 
 use super::lease::{Bind, LeaseStatements, StepRow, Token};
+use super::outbox::{MessageRow, OutboxStatements};
 use super::{
     AtSavepoint, Backend, Completion, Gate, KeyColumns, Limits, Opened, ResponseColumns,
     Statements, Store, Stored, StoredRow, Tables, Times, millis,
@@ -24,6 +27,8 @@ const MIGRATE: &str = concat!(
     include_str!("../../migrations/postgres/0001_keys.sql"),
     "\n",
     include_str!("../../migrations/postgres/0002_steps.sql"),
+    "\n",
+    include_str!("../../migrations/postgres/0003_outbox.sql"),
 );
 
 /// `create table if not exists` is no protection against another process that creates the same
@@ -102,6 +107,9 @@ const WORDS: &[(&str, &str)] = &[
     ),
     ("{millis(", "(1000 * extract(epoch from "),
     (")}", "))::int8"),
+    ("{instant}", "statement_timestamp()"),
+    ("{skip locked}", " for update skip locked"),
+    ("{wake}", "pg_notify('{outbox}', '')"),
 ];
 
 impl Backend for Postgres {}
@@ -118,6 +126,7 @@ impl Store for Postgres {
             store: tables.put_into(STORE),
             sweep: [tables.put_into(SWEEP)].into(),
             lease: LeaseStatements::new(tables, WORDS),
+            outbox: Self::outbox_statements(tables),
         }
     }
 
@@ -126,9 +135,9 @@ impl Store for Postgres {
         sqlx::raw_sql(statements.migrate.clone())
             .execute(&mut *tx)
             .await?;
-        sqlx::query(statements.check.clone())
-            .execute(&mut *tx)
-            .await?;
+        for check in [&statements.check, &statements.outbox.check] {
+            sqlx::query(check.clone()).execute(&mut *tx).await?;
+        }
         tx.commit().await
     }
 
@@ -279,6 +288,41 @@ impl Store for Postgres {
         rows.iter().map(step).collect()
     }
 
+    async fn fetch_messages(
+        conn: &mut PgConnection,
+        statement: &SqlStr,
+        binds: &[Bind<'_>],
+    ) -> Result<Vec<MessageRow>, sqlx::Error> {
+        let rows = bound(statement, binds).fetch_all(conn).await?;
+        rows.iter().map(message_row).collect()
+    }
+
+    fn arrivals(pool: &Pool<Self>, outbox: &str) -> BoxStream<'static, ()> {
+        // A connection of its own: the pool's are for those who work.
+        let pool = PgPoolOptions::new()
+            .max_connections(1)
+            .max_lifetime(None)
+            .idle_timeout(None)
+            .connect_lazy_with((*pool.connect_options()).clone());
+        let state = (pool, outbox.to_owned(), None);
+        stream::unfold(state, |(pool, channel, listener)| async move {
+            // What came while nobody listened was not heard: a new listener is news itself.
+            let listener = match listener {
+                Some(mut listener) => next_arrival(&mut listener).await.then_some(listener),
+                None => listen(&pool, &channel).await,
+            };
+            if listener.is_none() {
+                sleep(LISTEN_PAUSE).await;
+            }
+            Some(((), (pool, channel, listener)))
+        })
+        .boxed()
+    }
+
+    fn outbox_statements(tables: &Tables) -> OutboxStatements {
+        OutboxStatements::new(tables, WORDS)
+    }
+
     async fn sweep(
         pool: &Pool<Self>,
         statements: &Statements,
@@ -347,6 +391,29 @@ fn set_limits(limits: Limits) -> String {
     )
 }
 
+/// How long after a failure somebody listens again.
+const LISTEN_PAUSE: Duration = Duration::from_secs(1);
+
+async fn listen(pool: &PgPool, channel: &str) -> Option<PgListener> {
+    let listening = async {
+        let mut listener = PgListener::connect_with(pool).await?;
+        listener.listen(channel).await?;
+        Ok::<_, sqlx::Error>(listener)
+    };
+    match listening.await {
+        Ok(listener) => Some(listener),
+        Err(error) => {
+            tracing::debug!(%error, "nobody listens for messages of the outbox");
+            None
+        }
+    }
+}
+
+/// Waits for a notification; false when the connection is lost.
+async fn next_arrival(listener: &mut PgListener) -> bool {
+    matches!(listener.try_recv().await, Ok(Some(_)))
+}
+
 fn stored_row(row: &PgRow) -> Result<Option<StoredRow>, sqlx::Error> {
     let Some(fingerprint) = row.try_get::<Option<Vec<u8>>, _>("fingerprint")? else {
         return Ok(None);
@@ -378,11 +445,27 @@ fn token(row: &PgRow) -> Result<Token, sqlx::Error> {
     })
 }
 
+fn message_row(row: &PgRow) -> Result<MessageRow, sqlx::Error> {
+    Ok(MessageRow {
+        id: row.try_get("id")?,
+        claim: row.try_get("claim")?,
+        attempts: row.try_get("attempts")?,
+        message_id: row.try_get("message_id")?,
+        topic: row.try_get("topic")?,
+        key: row.try_get("key")?,
+        headers: row.try_get("headers")?,
+        payload: row.try_get("payload")?,
+        error: row.try_get("error")?,
+        created: row.try_get("created")?,
+    })
+}
+
 fn bound(statement: &SqlStr, binds: &[Bind<'_>]) -> Query<'static, Postgres, PgArguments> {
     binds
         .iter()
         .fold(sqlx::query(statement.clone()), |query, bind| match *bind {
             Bind::Text(text) => query.bind(text.to_owned()),
+            Bind::TextOrNull(text) => query.bind(text.map(str::to_owned)),
             Bind::Int(number) => query.bind(number),
             Bind::Small(number) => query.bind(number),
             Bind::Attempt(number) => query.bind(number),

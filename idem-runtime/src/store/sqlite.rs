@@ -3,6 +3,7 @@
 //! There is one writer: `begin immediate` is the gate, and the handles of one process queue for it
 //! in memory. A writer in another process is met by the busy time-out of the connection.
 
+use futures_util::stream::{self, BoxStream, StreamExt};
 use sqlx::error::DatabaseError;
 use sqlx::pool::PoolConnection;
 use sqlx::query::Query;
@@ -10,6 +11,7 @@ use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Pool, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection, Transaction};
 
 use super::lease::{Bind, LeaseStatements, StepRow, Token};
+use super::outbox::{MessageRow, OutboxStatements};
 use super::{
     AtSavepoint, Backend, Completion, Gate, KeyColumns, Limits, Opened, ResponseColumns,
     Statements, Store, Stored, StoredRow, Tables, Times, millis,
@@ -20,6 +22,8 @@ const MIGRATE: &str = concat!(
     include_str!("../../migrations/sqlite/0001_keys.sql"),
     "\n",
     include_str!("../../migrations/sqlite/0002_steps.sql"),
+    "\n",
+    include_str!("../../migrations/sqlite/0003_outbox.sql"),
 );
 
 /// Every column, so that a table of another shape is found at start.
@@ -72,6 +76,9 @@ const WORDS: &[(&str, &str)] = &[
     ("{created}", "created_at"),
     ("{millis(", "("),
     (")}", ")"),
+    ("{instant}", "cast(unixepoch('subsec') * 1000 as integer)"),
+    ("{skip locked}", ""),
+    ("{wake}", "1"),
 ];
 
 impl Backend for Sqlite {}
@@ -88,6 +95,7 @@ impl Store for Sqlite {
             store: tables.put_into(STORE),
             sweep: [tables.put_into(SWEEP_STEPS), tables.put_into(SWEEP)].into(),
             lease: LeaseStatements::new(tables, WORDS),
+            outbox: Self::outbox_statements(tables),
         }
     }
 
@@ -101,9 +109,9 @@ impl Store for Sqlite {
         sqlx::raw_sql(statements.migrate.clone())
             .execute(&mut *tx)
             .await?;
-        sqlx::query(statements.check.clone())
-            .execute(&mut *tx)
-            .await?;
+        for check in [&statements.check, &statements.outbox.check] {
+            sqlx::query(check.clone()).execute(&mut *tx).await?;
+        }
         tx.commit().await
     }
 
@@ -236,6 +244,23 @@ impl Store for Sqlite {
         rows.iter().map(step).collect()
     }
 
+    async fn fetch_messages(
+        conn: &mut SqliteConnection,
+        statement: &SqlStr,
+        binds: &[Bind<'_>],
+    ) -> Result<Vec<MessageRow>, sqlx::Error> {
+        let rows = bound(statement, binds).fetch_all(conn).await?;
+        rows.iter().map(message_row).collect()
+    }
+
+    fn arrivals(_pool: &Pool<Self>, _outbox: &str) -> BoxStream<'static, ()> {
+        stream::pending().boxed()
+    }
+
+    fn outbox_statements(tables: &Tables) -> OutboxStatements {
+        OutboxStatements::new(tables, WORDS)
+    }
+
     async fn sweep(
         pool: &Pool<Self>,
         statements: &Statements,
@@ -313,11 +338,27 @@ fn token(row: &SqliteRow) -> Result<Token, sqlx::Error> {
     })
 }
 
+fn message_row(row: &SqliteRow) -> Result<MessageRow, sqlx::Error> {
+    Ok(MessageRow {
+        id: row.try_get("id")?,
+        claim: row.try_get("claim")?,
+        attempts: row.try_get("attempts")?,
+        message_id: row.try_get("message_id")?,
+        topic: row.try_get("topic")?,
+        key: row.try_get("key")?,
+        headers: row.try_get("headers")?,
+        payload: row.try_get("payload")?,
+        error: row.try_get("error")?,
+        created: row.try_get("created")?,
+    })
+}
+
 fn bound(statement: &SqlStr, binds: &[Bind<'_>]) -> Query<'static, Sqlite, SqliteArguments> {
     binds
         .iter()
         .fold(sqlx::query(statement.clone()), |query, bind| match *bind {
             Bind::Text(text) => query.bind(text.to_owned()),
+            Bind::TextOrNull(text) => query.bind(text.map(str::to_owned)),
             Bind::Int(number) => query.bind(number),
             Bind::Small(number) => query.bind(number),
             Bind::Attempt(number) => query.bind(number),

@@ -2,9 +2,9 @@
 
 use idem_tests::ui::*;
 
-#[idempotent(message = true, scope = "pay", tenant = account.id, key = account.id)]
-async fn pay(account: Account, tx: &mut PgConnection) {}
-
-fn main() {
-    let _: Router<App> = Router::new().route("/", post(pay));
+#[idempotent(message = true, scope = "pay", tenant = event.id, key = event.id)]
+async fn on_order_paid(tx: &mut PgConnection, event: OrderPaid) -> Result<(), ApiError> {
+    Ok(())
 }
+
+fn main() {}

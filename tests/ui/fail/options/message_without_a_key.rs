@@ -3,8 +3,8 @@
 use idem_tests::ui::*;
 
 #[idempotent(message, scope = "pay", tenant = "orders")]
-async fn pay(account: Account, tx: &mut PgConnection) {}
-
-fn main() {
-    let _: Router<App> = Router::new().route("/", post(pay));
+async fn on_order_paid(tx: &mut PgConnection, event: OrderPaid) -> Result<(), ApiError> {
+    Ok(())
 }
+
+fn main() {}

@@ -1,0 +1,92 @@
+//! Writes the function of a consumer around the user's: it takes the handle
+//! and the message, and says whether the message was consumed.
+//!
+//! Under the same rules as [`expand`](crate::expand), and without axum.
+
+use proc_macro2::{Span, TokenStream};
+use quote::quote;
+use syn::{FnArg, ReturnType, Type, parse_quote};
+
+use crate::attributes::place;
+use crate::expand::{Mode, argument, call, local, mode, runtime, scope_check};
+use crate::handler::Handler;
+use crate::inner::inner_function;
+use crate::names;
+use crate::options::Options;
+use crate::request::request;
+use crate::signature::outer_signature;
+
+/// Whether the attribute is on a consumer of messages.
+pub(crate) fn is_wanted(options: &Options) -> bool {
+    options.given(names::MESSAGE).is_some()
+}
+
+/// Expands a consumer whose options and signature have passed every check.
+pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
+    let runtime = runtime(options);
+    let attrs = place(&handler.attrs);
+    let (outer_attrs, vis) = (&attrs.outer, &handler.vis);
+    let (Mode::Atomic(connection) | Mode::Leased(connection)) = mode(handler);
+    let returned = returned(handler);
+    let handle = local(handler, "handle");
+    let mut inputs: Vec<FnArg> = vec![parse_quote!(#handle: &#runtime::Handle<#connection>)];
+    inputs.extend(handler.extractors().map(|param| -> FnArg {
+        let (name, ty) = (argument(handler, param), param.ty());
+        parse_quote!(#name: #ty)
+    }));
+    let output = parse_quote!(-> #runtime::Consumed<#returned>);
+    let signature = outer_signature(handler, inputs, output);
+    let inner = inner_function(handler, options);
+    let scope_check = scope_check(options, &runtime);
+    let start = quote!(#runtime::MessageOptions::new);
+    let options = request(handler, options, &runtime, &start);
+    let request = local(handler, "request");
+    let (tx, claim, call) = call(handler);
+    quote! {
+        #(#outer_attrs)*
+        #vis #signature {
+            #inner
+            #scope_check
+            #options
+            #request.consume::<#connection, #returned, _>(#handle, move |#tx, #claim| {
+                #runtime::pin(#call)
+            })
+            .await
+        }
+    }
+}
+
+/// What the user's function returns.
+fn returned(handler: &Handler) -> Type {
+    match &handler.sig.output {
+        ReturnType::Type(_, ty) => (**ty).clone(),
+        // A function without a return type has not passed the checks.
+        ReturnType::Default => parse_quote!(()),
+    }
+}
+
+/// The signature that callers of a consumer with a mistake expect, where the
+/// user's says enough: else the call would report a second error.
+pub(crate) fn repaired(handler: &Handler, options: &Options) -> Option<(Vec<FnArg>, ReturnType)> {
+    if !is_wanted(options) {
+        return None;
+    }
+    handler.transaction()?;
+    let ReturnType::Type(_, returned) = &handler.sig.output else {
+        return None;
+    };
+    let runtime = runtime(options);
+    let (Mode::Atomic(connection) | Mode::Leased(connection)) = mode(handler);
+    let mut inputs: Vec<FnArg> = vec![parse_quote!(_: &#runtime::Handle<#connection>)];
+    inputs.extend(handler.extractors().map(|param| -> FnArg {
+        let ty = param.ty();
+        parse_quote!(_: #ty)
+    }));
+    let output = syn::parse2(quote!(-> #runtime::Consumed<#returned>));
+    Some((inputs, output.ok()?))
+}
+
+/// A body of any type.
+pub(crate) fn no_body() -> TokenStream {
+    quote::quote_spanned!(Span::mixed_site()=> loop {})
+}

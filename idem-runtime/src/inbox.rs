@@ -1,0 +1,161 @@
+//! What the expansion of `#[idempotent(message, …)]` calls: each message's effect once.
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sqlx::Transaction;
+
+use crate::atomic::Work;
+use crate::claim::Claim;
+use crate::connection::AtomicConnection;
+use crate::engine::Done;
+use crate::given::Given;
+use crate::handle::Idempotency;
+use crate::key::KeyValue;
+use crate::observe;
+use crate::once::{Once, done};
+use crate::outcome::{OnceError, Outcome};
+use crate::policy::Policy;
+use crate::tenant::{Tenant, TenantId};
+
+/// What a function for messages returns: a `Result`, since a failure must not be acknowledged.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say whether the message was consumed",
+    label = "expected `Result<T, E>`",
+    note = "an error rolls back and leaves the message to be delivered again; `Ok(())` is kept and acknowledged"
+)]
+pub trait Consumption: Send + 'static {
+    /// What is kept for a repeated delivery.
+    type Value: Serialize + DeserializeOwned + Send + 'static;
+    /// Why the message was not consumed.
+    type Error: Send + 'static;
+
+    /// Says that this is a `Result`.
+    ///
+    /// # Errors
+    /// The function's own.
+    fn into_result(self) -> Result<Self::Value, Self::Error>;
+}
+
+impl<T, E> Consumption for Result<T, E>
+where
+    T: Serialize + DeserializeOwned + Send + 'static,
+    E: Send + 'static,
+{
+    type Value = T;
+    type Error = E;
+
+    fn into_result(self) -> Self {
+        self
+    }
+}
+
+/// What the generated function returns in the place of `R`.
+pub type Consumed<R> =
+    Result<Outcome<<R as Consumption>::Value>, OnceError<<R as Consumption>::Error>>;
+
+/// The values of an attribute's options for one message.
+#[derive(Debug)]
+#[must_use]
+pub struct MessageOptions {
+    given: Given,
+}
+
+impl MessageOptions {
+    /// Begins to collect the options.
+    pub fn new(policy: &Policy) -> Self {
+        Self {
+            given: Given::new(policy),
+        }
+    }
+
+    /// Takes the tenant's identifier.
+    pub fn tenant<T: TenantId + ?Sized>(mut self, tenant: &T) -> Self {
+        self.given.tenant(tenant);
+        self
+    }
+
+    /// Says that all producers share their keys.
+    pub fn shared_tenant(mut self) -> Self {
+        self.given.tenant = Some(Tenant::shared());
+        self
+    }
+
+    /// Takes the key from a value.
+    pub fn key<K: KeyValue + ?Sized>(mut self, key: &K) -> Self {
+        self.given.key(key);
+        self
+    }
+
+    /// Takes the message, or a value in its place.
+    pub fn fingerprint<T: Serialize + ?Sized>(mut self, value: &T) -> Self {
+        self.given.fingerprint(value);
+        self
+    }
+
+    /// Takes a ttl that is no constant.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.given.ttl(ttl);
+        self
+    }
+
+    /// Consumes the message once for its key, in the transaction that also holds the key.
+    ///
+    /// Boxed for the reason that `Options::run_atomic` gives.
+    pub fn consume<C, R, F>(
+        self,
+        handle: &Idempotency<C::Database>,
+        consumer: F,
+    ) -> BoxFuture<'static, Consumed<R>>
+    where
+        C: AtomicConnection,
+        R: Consumption,
+        F: for<'t> FnOnce(&'t mut C, &'t Claim) -> BoxFuture<'t, R> + Send + 'static,
+    {
+        let handle = handle.clone();
+        let scope = self.given.policy.scope;
+        async move {
+            let what = Once::from_given(self.given).map_err(|invalid| {
+                observe::count(scope, "invalid_key");
+                OnceError::InvalidRequest(invalid)
+            })?;
+            let work = move |max_response| Consumer {
+                run: consumer,
+                max_response,
+                types: PhantomData::<fn() -> (C, R)>,
+            };
+            handle.run_once(what, work).await
+        }
+        .boxed()
+    }
+}
+
+struct Consumer<F, C, R> {
+    run: F,
+    max_response: usize,
+    types: PhantomData<fn() -> (C, R)>,
+}
+
+impl<F, C, R> Work<C::Database> for Consumer<F, C, R>
+where
+    C: AtomicConnection,
+    R: Consumption,
+    F: for<'t> FnOnce(&'t mut C, &'t Claim) -> BoxFuture<'t, R> + Send + 'static,
+{
+    type Value = Result<R::Value, OnceError<R::Error>>;
+
+    fn run<'t>(
+        self,
+        tx: &'t mut Transaction<'static, C::Database>,
+        claim: &'t Claim,
+    ) -> BoxFuture<'t, Done<Self::Value>> {
+        let Self {
+            run, max_response, ..
+        } = self;
+        async move { done(run(C::of(tx), claim).await.into_result(), max_response) }.boxed()
+    }
+}

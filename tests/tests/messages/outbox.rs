@@ -1,0 +1,268 @@
+//! The outbox and one relay: what leaves, when, and what becomes of what cannot.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use idem_runtime::outbox::{self, InvalidMessage, Message, SinkError};
+use idem_tests::Kind;
+use idem_tests::database::Pool;
+
+use crate::fixture::{Bus, Recorder, Tuning, label, message};
+
+stamp!(
+    a_message_leaves_once_and_whole,
+    a_message_of_a_transaction_that_rolls_back_never_leaves,
+    an_invalid_message_touches_nothing,
+    a_failure_holds_back_its_key_and_no_other,
+    the_pause_grows_with_each_failure,
+    a_poison_message_becomes_a_dead_letter_and_can_be_resent,
+    a_refused_message_is_a_dead_letter_at_once,
+    an_outage_counts_no_attempt,
+    sent_rows_are_swept_and_others_stay,
+);
+stamp!(postgres: a_row_that_commits_late_is_not_skipped);
+
+async fn a_message_leaves_once_and_whole(kind: Kind) {
+    let (bus, sink) = (Bus::start(kind).await, Recorder::new());
+    let written = Message {
+        topic: "order.paid".into(),
+        key: None,
+        headers: [("content-type".into(), "text/plain".into())].into(),
+        payload: vec![0, 255, 10].into(),
+    };
+    let ids = bus.publish([written.clone()]).await;
+    assert_eq!(bus.send(&sink, Tuning::default()).await, 1);
+    assert_eq!(bus.send(&sink, Tuning::default()).await, 0);
+
+    let confirmed = sink.confirmed();
+    assert_eq!(confirmed.len(), 1);
+    assert_eq!(confirmed[0].message, written);
+    assert_eq!((confirmed[0].id, confirmed[0].attempt), (ids[0], 1));
+    let age = confirmed[0].created_at.elapsed().expect("in the past");
+    assert!(age < Duration::from_mins(5), "{age:?}");
+}
+
+async fn a_message_of_a_transaction_that_rolls_back_never_leaves(kind: Kind) {
+    let (bus, sink) = (Bus::start(kind).await, Recorder::new());
+    match &bus.pool {
+        Pool::Postgres(pool) => {
+            let mut tx = pool.begin().await.expect("a transaction");
+            outbox::publish(&mut tx, message("k", "x"))
+                .await
+                .expect("a row");
+            tx.rollback().await.expect("a rollback");
+        }
+        Pool::Sqlite(pool) => {
+            let mut tx = pool.begin().await.expect("a transaction");
+            outbox::publish(&mut tx, message("k", "x"))
+                .await
+                .expect("a row");
+            tx.rollback().await.expect("a rollback");
+        }
+    }
+    assert_eq!(bus.send(&sink, Tuning::default()).await, 0);
+    assert_eq!((sink.attempts().len(), bus.rows().await), (0, 0));
+}
+
+async fn an_invalid_message_touches_nothing(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    let bad = Message {
+        topic: String::new(),
+        ..message("k", "x")
+    };
+    let refused = match &bus.pool {
+        Pool::Postgres(pool) => {
+            let mut tx = pool.begin().await.expect("a transaction");
+            outbox::publish(&mut *tx, bad).await
+        }
+        Pool::Sqlite(pool) => {
+            let mut tx = pool.begin().await.expect("a transaction");
+            outbox::publish(&mut *tx, bad).await
+        }
+    };
+    let Err(sqlx::Error::Encode(why)) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(why.downcast_ref(), Some(&InvalidMessage::Topic));
+}
+
+async fn a_row_that_commits_late_is_not_skipped(kind: Kind) {
+    let (bus, sink) = (Bus::start(kind).await, Recorder::new());
+    let Pool::Postgres(pool) = &bus.pool else {
+        panic!("only PostgreSQL has two writers");
+    };
+    let mut late = pool.begin().await.expect("a transaction");
+    outbox::publish(&mut late, message("k", "late"))
+        .await
+        .expect("the lower id");
+    bus.publish([message("k", "early")]).await;
+    assert_eq!(bus.send(&sink, Tuning::default()).await, 1);
+    late.commit().await.expect("a commit");
+    assert_eq!(bus.send(&sink, Tuning::default()).await, 1);
+    assert_eq!(sink.labels(), ["early", "late"]);
+}
+
+async fn a_failure_holds_back_its_key_and_no_other(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    let fails = Arc::new(AtomicUsize::new(1));
+    let sink = Recorder::answering({
+        let fails = Arc::clone(&fails);
+        move |envelope| match label(envelope).as_str() {
+            "a1" if fails.swap(0, Ordering::SeqCst) > 0 => Err(SinkError::failed("not now")),
+            _ => Ok(()),
+        }
+    });
+    let all = [("a", "a1"), ("a", "a2"), ("b", "b1"), ("b", "b2")];
+    bus.publish(all.map(|(key, label)| message(key, label)))
+        .await;
+    let patient = Tuning {
+        backoff: Duration::from_secs(1),
+        ..Tuning::default()
+    };
+    assert_eq!(bus.send(&sink, patient).await, 2);
+    assert_eq!(sink.labels(), ["b1", "b2"]);
+
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    assert_eq!(bus.send(&sink, patient).await, 2);
+    assert_eq!(sink.labels(), ["b1", "b2", "a1", "a2"]);
+}
+
+async fn the_pause_grows_with_each_failure(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    let sink = Recorder::answering(|_| Err(SinkError::failed("never")));
+    bus.publish([message("k", "x")]).await;
+    let tuning = Tuning {
+        backoff: Duration::from_millis(400),
+        ..Tuning::default()
+    };
+    let pause = match kind {
+        Kind::Postgres => {
+            "select (1000 * extract(epoch from due_at - clock_timestamp()))::int8 from outbox"
+        }
+        _ => "select due_at - cast(unixepoch('subsec') * 1000 as integer) from outbox",
+    };
+    let mut longest = 0;
+    for expected in [400, 800, 1_600] {
+        bus.send(&sink, tuning).await;
+        let pause = bus.pool.number(pause).await;
+        assert!(
+            pause > longest && pause <= expected,
+            "{pause} of {expected}"
+        );
+        longest = expected * 3 / 5;
+        bus.pool
+            .execute("update outbox set due_at = created_at")
+            .await;
+    }
+}
+
+async fn a_poison_message_becomes_a_dead_letter_and_can_be_resent(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    let poison = Arc::new(AtomicUsize::new(1));
+    let sink = Recorder::answering({
+        let poison = Arc::clone(&poison);
+        move |envelope| match label(envelope).as_str() {
+            "poison" if poison.load(Ordering::SeqCst) > 0 => Err(SinkError::failed("bitter")),
+            _ => Ok(()),
+        }
+    });
+    let ids = bus
+        .publish([message("k", "poison"), message("k", "next")])
+        .await;
+    let tuning = Tuning {
+        max_attempts: 3,
+        ..Tuning::default()
+    };
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        bus.send(&sink, tuning).await;
+    }
+    let attempts: Vec<_> = sink
+        .attempts()
+        .iter()
+        .map(|envelope| envelope.attempt)
+        .collect();
+    assert_eq!(attempts[..3], [1, 2, 3]);
+    assert_eq!(sink.labels(), ["next"], "a dead letter holds nobody back");
+
+    let dead = bus.dead_letters().await;
+    assert_eq!(dead.len(), 1);
+    assert_eq!(
+        (dead[0].envelope.id, label(&dead[0].envelope).as_str()),
+        (ids[0], "poison")
+    );
+    assert!(
+        dead[0]
+            .error
+            .as_deref()
+            .is_some_and(|why| why.contains("bitter")),
+        "{dead:?}"
+    );
+
+    poison.store(0, Ordering::SeqCst);
+    assert_eq!(bus.send(&sink, tuning).await, 0, "not by itself");
+    assert!(bus.resend(ids[0]).await);
+    assert!(!bus.resend(ids[0]).await, "it is no dead letter any more");
+    assert_eq!(bus.send(&sink, tuning).await, 1);
+    assert_eq!(sink.labels(), ["next", "poison"]);
+    let resent = &sink.confirmed()[1];
+    assert_eq!((resent.id, resent.attempt), (ids[0], 1));
+}
+
+async fn a_refused_message_is_a_dead_letter_at_once(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    let sink = Recorder::answering(|_| Err(SinkError::refused("too large")));
+    bus.publish([message("k", "x")]).await;
+    bus.send(&sink, Tuning::default()).await;
+    assert_eq!(
+        (sink.attempts().len(), bus.dead_letters().await.len()),
+        (1, 1)
+    );
+}
+
+async fn an_outage_counts_no_attempt(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    let down = Arc::new(AtomicUsize::new(5));
+    let sink = Recorder::answering({
+        let down = Arc::clone(&down);
+        move |_| match down.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)) {
+            Ok(_) => Err(SinkError::unavailable("no broker")),
+            Err(_) => Ok(()),
+        }
+    });
+    bus.publish([message("k", "1"), message("k", "2")]).await;
+    let tuning = Tuning {
+        max_attempts: 2,
+        ..Tuning::default()
+    };
+    for _ in 0..6 {
+        bus.send(&sink, tuning).await;
+    }
+    assert_eq!(sink.labels(), ["1", "2"]);
+    assert_eq!(bus.dead_letters().await.len(), 0);
+}
+
+async fn sent_rows_are_swept_and_others_stay(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    let sink = Recorder::answering(|envelope| match label(envelope).as_str() {
+        "dead" => Err(SinkError::refused("no")),
+        "waits" => Err(SinkError::failed("later")),
+        _ => Ok(()),
+    });
+    let short = Tuning {
+        retention: Duration::ZERO,
+        backoff: Duration::from_secs(5),
+        ..Tuning::default()
+    };
+    bus.publish(["gone", "dead", "waits"].map(|label| message(label, label)))
+        .await;
+    bus.send(&sink, short).await;
+    bus.publish([message("kept", "kept")]).await;
+    bus.send(&sink, Tuning::default()).await;
+
+    bus.handle.sweep().await.expect("a sweep");
+    assert_eq!(bus.rows().await, 3);
+    let gone = "select count(*) from outbox where key = 'gone'";
+    assert_eq!(bus.pool.number(gone).await, 0);
+}

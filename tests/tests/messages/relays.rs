@@ -1,0 +1,139 @@
+//! Relays in the background, and several at once.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
+
+use idem_tests::Kind;
+
+use crate::fixture::{Bus, Recorder, Tuning, label, message, spawn};
+
+stamp!(
+    two_relays_lose_nothing_repeat_nothing_and_keep_the_order,
+    a_relay_that_stops_settles_what_it_publishes,
+    a_relay_without_a_word_is_taken_over,
+    a_relay_that_was_taken_over_marks_nothing,
+);
+stamp!(postgres: a_commit_wakes_the_relay);
+
+const KEYS: usize = 5;
+const MESSAGES: usize = 30;
+
+async fn two_relays_lose_nothing_repeat_nothing_and_keep_the_order(kind: Kind) {
+    let (bus, sink) = (Bus::start(kind).await, Recorder::new());
+    let other = bus.another_handle().await;
+    let relays = [
+        spawn(&bus.handle, &sink, Tuning::default()),
+        spawn(&other, &sink, Tuning::default()),
+    ];
+    for n in 0..MESSAGES {
+        let batch = (0..KEYS).map(|key| message(&key.to_string(), &format!("{key}-{n:03}")));
+        bus.publish(batch).await;
+    }
+    sink.until_confirmed(KEYS * MESSAGES).await;
+    for relay in relays {
+        relay.stop().await;
+    }
+
+    let attempts = sink.attempts();
+    let ids: HashSet<_> = attempts.iter().map(|envelope| envelope.id).collect();
+    assert_eq!(
+        (ids.len(), attempts.len()),
+        (KEYS * MESSAGES, KEYS * MESSAGES)
+    );
+    let mut by_key = BTreeMap::<_, Vec<_>>::new();
+    for envelope in &attempts {
+        by_key
+            .entry(envelope.message.key.clone())
+            .or_default()
+            .push(label(envelope));
+    }
+    for (key, labels) in by_key {
+        assert!(labels.is_sorted(), "{key:?}: {labels:?}");
+    }
+    let unsent = "select count(*) from outbox where state <> 2";
+    assert_eq!(bus.pool.number(unsent).await, 0);
+}
+
+async fn a_relay_that_stops_settles_what_it_publishes(kind: Kind) {
+    let (bus, sink) = (Bus::start(kind).await, Recorder::new());
+    sink.gate.close();
+    bus.publish([message("a", "a1"), message("a", "a2")]).await;
+    let relay = spawn(&bus.handle, &sink, Tuning::default());
+    sink.gate.until_arrived(1).await;
+
+    let stopping = tokio::spawn(relay.stop());
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(!stopping.is_finished(), "it left what it publishes");
+    sink.gate.open();
+    stopping.await.expect("no panic");
+
+    assert_eq!(sink.labels(), ["a1"]);
+    assert_eq!(bus.send(&sink, Tuning::default()).await, 1);
+    assert_eq!(sink.labels(), ["a1", "a2"]);
+}
+
+/// What a killed process leaves is a lease; here it is left by hand.
+async fn a_relay_without_a_word_is_taken_over(kind: Kind) {
+    let (bus, sink) = (Bus::start(kind).await, Recorder::new());
+    bus.publish([message("a", "a1"), message("a", "a2")]).await;
+    let leave = match kind {
+        Kind::Postgres => {
+            "update outbox set claim = 1, locked_until = clock_timestamp() + interval '1 second' \
+             where id = 1"
+        }
+        _ => {
+            "update outbox set claim = 1, \
+             locked_until = cast(unixepoch('subsec') * 1000 as integer) + 1000 where id = 1"
+        }
+    };
+    bus.pool.execute(leave).await;
+    assert_eq!(
+        bus.send(&sink, Tuning::default()).await,
+        0,
+        "a lease holds its key"
+    );
+
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    assert_eq!(bus.send(&sink, Tuning::default()).await, 2);
+    let attempts: Vec<_> = sink
+        .attempts()
+        .iter()
+        .map(|envelope| envelope.attempt)
+        .collect();
+    assert_eq!(
+        (sink.labels(), attempts),
+        (vec!["a1".into(), "a2".into()], vec![2, 1])
+    );
+}
+
+async fn a_commit_wakes_the_relay(kind: Kind) {
+    let (bus, sink) = (Bus::start(kind).await, Recorder::new());
+    let rarely = Tuning {
+        poll: Duration::from_hours(1),
+        ..Tuning::default()
+    };
+    bus.publish([message("k", "before")]).await;
+    let relay = spawn(&bus.handle, &sink, rarely);
+    sink.until_confirmed(1).await;
+    for n in 0..3 {
+        bus.publish([message("k", &n.to_string())]).await;
+        sink.until_confirmed(n + 2).await;
+    }
+    relay.stop().await;
+}
+
+async fn a_relay_that_was_taken_over_marks_nothing(kind: Kind) {
+    let (bus, sink) = (Bus::start(kind).await, Recorder::new());
+    sink.gate.close();
+    bus.publish([message("k", "x")]).await;
+    let relay = spawn(&bus.handle, &sink, Tuning::default());
+    sink.gate.until_arrived(1).await;
+    // As if its lease had run out, and another relay had claimed the row.
+    bus.pool
+        .execute("update outbox set claim = claim + 1")
+        .await;
+    sink.gate.open();
+    relay.stop().await;
+    let unsent = "select count(*) from outbox where state = 1 and locked_until is not null";
+    assert_eq!(bus.pool.number(unsent).await, 1);
+}

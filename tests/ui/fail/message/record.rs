@@ -1,0 +1,14 @@
+#![allow(unused_variables)]
+
+use idem_tests::ui::*;
+
+#[idempotent(message, scope = "paid", tenant = "orders", key = event.id, record = "all")]
+async fn on_order_paid(tx: &mut PgConnection, event: OrderPaid) -> Result<(), ApiError> {
+    Ok(())
+}
+
+async fn consume(idempotency: Idempotency<Postgres>, event: OrderPaid) {
+    let _ = on_order_paid(&idempotency, event).await;
+}
+
+fn main() {}

@@ -1,0 +1,12 @@
+#![allow(unused_variables)]
+
+use idem_tests::ui::*;
+
+#[idempotent(message, scope = "paid", tenant = "orders", key = event.id)]
+async fn on_order_paid(tx: &mut PgConnection, event: OrderPaid) {}
+
+async fn consume(idempotency: Idempotency<Postgres>, event: OrderPaid) {
+    let _ = event;
+}
+
+fn main() {}
