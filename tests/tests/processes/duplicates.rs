@@ -178,6 +178,27 @@ async fn patient_duplicates_over_all_processes_all_get_the_one_answer() {
     not(feature = "postgres-server"),
     ignore = "needs PostgreSQL: run scripts/test"
 )]
+async fn a_separator_in_a_tenant_or_a_key_joins_nothing_that_is_in_flight() {
+    let (database, servers) = processes::<2>().await;
+    servers[0].close(Door::Handler).await;
+    let first = servers[0].post("/effects").account("a:b").key("c").start();
+    servers[0].until_arrived(Door::Handler, 1).await;
+
+    for (account, key) in [("a", "b:c"), ("a:b:c", "c"), ("b", "c"), ("a:b", ":c")] {
+        let other = servers[1].post("/effects").account(account).key(key).await;
+        assert_eq!(other.status, 201, "{account} {key}: {other:?}");
+    }
+
+    servers[0].open(Door::Handler).await;
+    assert_eq!(first.answer().await.status, 201);
+    assert_eq!(database.effects().await, 5);
+}
+
+#[tokio::test]
+#[cfg_attr(
+    not(feature = "postgres-server"),
+    ignore = "needs PostgreSQL: run scripts/test"
+)]
 async fn processes_may_start_at_the_same_time() {
     let database = TestDatabase::create(Kind::Postgres).await;
     let url = database.url();

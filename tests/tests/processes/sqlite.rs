@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use idem_tests::database::{Kind, TestDatabase, connect};
+use idem_tests::database::{TestDatabase, connect};
 use idem_tests::process::Door;
+use idem_tests::{Kind, Setup, TestApp};
 
 use crate::serve;
 
@@ -65,4 +66,30 @@ async fn a_database_that_somebody_has_locked_is_an_answer_and_no_hang() {
     locker.execute("rollback").await;
     assert_eq!(server.post("/effects").key("k").await.status, 201);
     assert_eq!(database.effects().await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_does_not_wait_for_the_writers_that_queue() {
+    let setup = Setup {
+        pool_size: 2,
+        ..Setup::default()
+    };
+    let app = TestApp::with(Kind::Sqlite, setup).await;
+    let done = app.post("/effects").key("done").await;
+    app.script.gate.close();
+    let running = app.post("/effects").key("running").start();
+    app.script.gate.until_arrived(2).await;
+    let queued: Vec<_> = (0..10)
+        .map(|n| app.post("/effects").key(&format!("queued-{n}")).start())
+        .collect();
+    app.doors.entered.until_arrived(12).await;
+
+    // The queue holds none of the two connections.
+    app.post("/effects").key("done").await.assert_replays(&done);
+
+    app.script.gate.open();
+    assert_eq!(running.answer().await.status, 201);
+    for queued in queued {
+        assert_eq!(queued.answer().await.status, 201);
+    }
 }
