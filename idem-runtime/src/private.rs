@@ -1,11 +1,10 @@
 //! What the expansion of `#[idempotent]` names. No part of the public interface: it changes
 //! together with `idem-macros`, which is pinned to the same version.
 
+use axum::extract::{FromRequest, FromRequestParts};
 use axum::response::IntoResponse;
 
-use crate::handle::Idempotency;
-
-pub use crate::http::{AtomicConnection, Call, HandleSource, Options};
+pub use crate::http::{AtomicConnection, Call, HandleOf, HandleSource, Options};
 pub use crate::leased::Lease;
 pub use crate::policy::{OnTakeover, Policy, check_scope};
 pub use crate::record::Record;
@@ -13,21 +12,32 @@ pub use axum::response::Response;
 pub use core::time::Duration;
 pub use futures_util::future::BoxFuture;
 
-/// The handle for the database of a handler's connection.
-pub type Handle<C> = Idempotency<<C as AtomicConnection>::Database>;
-
-/// The handle of a leased handler.
-pub type LeasedHandle<DB> = Idempotency<DB>;
-
-/// Turns what the handler returns into a response.
-pub fn respond<R: IntoResponse>(value: R) -> Response {
-    value.into_response()
+/// Boxes the handler's future, and turns what it returns into a response.
+pub fn respond<'t, R, F>(future: F) -> BoxFuture<'t, Response>
+where
+    R: IntoResponse,
+    F: Future<Output = R> + Send + 't,
+{
+    Box::pin(async move { future.await.into_response() })
 }
 
-/// Boxes the handler's future.
-pub fn pin<'t, F>(future: F) -> BoxFuture<'t, F::Output>
+/// Stands for an argument that is not the last, where `#[debug_handler]` names the router's state.
+pub fn extractor<T, S>()
 where
-    F: Future + Send + 't,
+    T: FromRequestParts<S> + Send,
 {
-    Box::pin(future)
+}
+
+/// Stands for the last argument.
+pub fn last_extractor<T, S, M>()
+where
+    T: FromRequest<S, M> + Send,
+{
+}
+
+/// Stands for the handle.
+pub fn state<S, C>()
+where
+    C: HandleOf<Handle: HandleSource<S>>,
+{
 }

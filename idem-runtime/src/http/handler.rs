@@ -14,7 +14,7 @@ use serde::Serialize;
 use sqlx::Transaction;
 use uuid::Uuid;
 
-use super::call::{Call, Received};
+use super::call::{Call, HandleOf, Received};
 use super::problem::{Problem, ProblemKind, Renderer};
 use super::reply;
 use crate::atomic::{Atomic, Work};
@@ -85,9 +85,9 @@ pub struct Options<H> {
     invalid: Option<InvalidRequest>,
 }
 
-impl<H> Call<(), H> {
+impl<C: HandleOf> Call<(), C> {
     /// Begins to collect the options.
-    pub fn options(self, policy: &Policy) -> Options<H> {
+    pub fn options(self, policy: &Policy) -> Options<C::Handle> {
         Options {
             received: self.received,
             handle: self.handle,

@@ -7,7 +7,7 @@ mod handler;
 mod problem;
 mod reply;
 
-pub use call::{Call, HandleSource};
+pub use call::{Call, HandleOf, HandleSource};
 pub use handler::{AtomicConnection, Options};
 pub(crate) use problem::Renderer;
 pub use problem::{Problem, ProblemKind};
