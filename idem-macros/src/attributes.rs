@@ -7,7 +7,7 @@ use syn::{Attribute, Meta, Path, Token, parse_quote};
 /// The attributes of a handler, parted.
 #[derive(Default)]
 pub(crate) struct Placed {
-    /// About the item: documentation, lint levels, `#[cfg]`, `#[debug_handler]`.
+    /// About the item: documentation, lint levels, `#[cfg]`.
     pub(crate) outer: Vec<Attribute>,
     /// About the code: they see the function as the user wrote it.
     pub(crate) inner: Vec<Attribute>,
@@ -15,7 +15,7 @@ pub(crate) struct Placed {
 
 /// Built-in attributes that describe the item. Lint levels reach the inner
 /// function too, since it is nested.
-const ABOUT_THE_ITEM: [&str; 13] = [
+const ABOUT_THE_ITEM: [&str; 12] = [
     "allow",
     "cfg",
     "cold",
@@ -28,7 +28,6 @@ const ABOUT_THE_ITEM: [&str; 13] = [
     "must_use",
     "track_caller",
     "warn",
-    "debug_handler",
 ];
 
 /// Namespaces of tools.
@@ -39,6 +38,8 @@ pub(crate) fn place(attrs: &[Attribute]) -> Placed {
     for attr in attrs {
         if attr.path().is_ident("cfg_attr") {
             place_conditional(attr, &mut placed);
+        } else if last_is(attr.path(), "debug_handler") {
+            // Carried out by the expansion.
         } else if is_about_the_item(attr.path()) {
             placed.outer.push(attr.clone());
         } else {
@@ -59,6 +60,7 @@ fn place_conditional(attr: &Attribute, placed: &mut Placed) {
     let Some(condition) = all.next() else {
         return placed.outer.push(attr.clone());
     };
+    let all = all.filter(|meta| !last_is(meta.path(), "debug_handler"));
     let (outer, inner): (Vec<_>, Vec<_>) = all.partition(|meta| is_about_the_item(meta.path()));
     if !outer.is_empty() {
         placed
@@ -76,9 +78,7 @@ fn is_about_the_item(path: &Path) -> bool {
     let first = path.segments.first();
     let is_tool = path.segments.len() > 1
         && first.is_some_and(|first| TOOLS.iter().any(|tool| first.ident == tool));
-    is_tool
-        || last_is(path, "debug_handler")
-        || ABOUT_THE_ITEM.iter().any(|name| path.is_ident(name))
+    is_tool || ABOUT_THE_ITEM.iter().any(|name| path.is_ident(name))
 }
 
 /// Whether a path ends in `name`, however it was imported.
@@ -111,7 +111,6 @@ mod tests {
         let outer = quote! {
             /// Pays.
             #[allow(dead_code)]
-            #[axum::debug_handler]
             #[cfg_attr(test, must_use)]
             #[rustfmt::skip]
         };

@@ -11,6 +11,7 @@ mod signature;
 pub(crate) use arguments::expressions;
 pub(crate) use extractors::acceptable;
 
+use crate::debug_handler;
 use crate::diag::Mistakes;
 use crate::handler::Handler;
 use crate::options::Options;
@@ -49,6 +50,7 @@ pub(crate) fn check(handler: &Handler, options: &Options, backends: Backends, mi
     } else {
         extractors::check(handler, mistakes);
     }
+    debug_handler::check(handler, options, mistakes);
     agreement::check(handler, options, mistakes);
     arguments::check(handler, options, mistakes);
 }

@@ -5,19 +5,18 @@
 //! `::core`: a user may have a crate of that name. Locals have `mixed_site`
 //! spans, so that they neither see nor hide the user's names.
 
-use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens, format_ident, quote, quote_spanned};
-use syn::spanned::Spanned;
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
+use quote::{ToTokens, format_ident, quote};
 use syn::{FnArg, GenericParam, Ident, Path, ReturnType, Type, parse_quote};
 
 use crate::attributes::place;
+use crate::debug_handler;
 use crate::handler::{Handler, Param};
 use crate::inner::{inner_function, mentions};
 use crate::options::Options;
 use crate::request::request;
 use crate::role::{Role, connection};
 use crate::signature::outer_signature;
-use crate::values::Scope;
 
 /// Expands a handler whose options and signature have passed every check.
 pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
@@ -27,23 +26,19 @@ pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
     let signature = outer_signature(
         handler,
         inputs(handler, options, &runtime),
-        parse_quote!(-> #runtime::Response),
+        output(handler, &runtime),
     );
     let inner = inner_function(handler, options);
-    let scope_check = scope_check(options, &runtime);
+    let debug = debug_handler::checks(handler, options, &runtime);
     let split = split(handler);
     let call = local(handler, "call");
     let request = request(handler, options, &runtime, &quote!(#call.options));
     let run = run(handler, &runtime);
+    let mut body = Group::new(Delimiter::Brace, quote!(#inner #debug #split #request #run));
+    body.set_span(handler.end());
     quote! {
         #(#outer_attrs)*
-        #vis #signature {
-            #inner
-            #scope_check
-            #split
-            #request
-            #run
-        }
+        #vis #signature #body
     }
 }
 
@@ -54,40 +49,17 @@ pub(crate) fn runtime(options: &Options) -> TokenStream {
     quote!(#path::__private)
 }
 
-/// A const item: `cargo check` does not evaluate an inline `const { … }`.
-pub(crate) fn scope_check(options: &Options, runtime: &TokenStream) -> Option<TokenStream> {
-    match &options.scope {
-        Some(Scope::Constant(path)) => {
-            let span = path.span().resolved_at(Span::mixed_site());
-            let check = quote!(#runtime::check_scope).into_iter().map(|mut token| {
-                token.set_span(span);
-                token
-            });
-            let (check, argument) = (
-                check.collect::<TokenStream>(),
-                quote_spanned!(span=> (#path)),
-            );
-            Some(quote!(const _: () = #check #argument;))
-        }
-        _ => None,
-    }
-}
-
 /// The extractors; the last one is wrapped in the call, or the call stands
 /// alone.
 fn inputs(handler: &Handler, options: &Options, runtime: &TokenStream) -> Vec<FnArg> {
-    let handle = match (&options.store, mode(handler)) {
-        (Some(_), _) => quote!(()),
-        (None, Mode::Atomic(connection)) => quote!(#runtime::Handle<#connection>),
-        (None, Mode::Leased(database)) => quote!(#runtime::LeasedHandle<#database>),
-    };
+    let source = source(handler, options, runtime);
     let last = handler.extractors().last().map(|param| param.index);
     let mut inputs: Vec<FnArg> = handler
         .extractors()
         .map(|param| {
             let (name, ty) = (argument(handler, param), param.ty());
             if Some(param.index) == last {
-                parse_quote!(#name: #runtime::Call<#ty, #handle>)
+                parse_quote!(#name: #runtime::Call<#ty, #source>)
             } else {
                 parse_quote!(#name: #ty)
             }
@@ -95,9 +67,31 @@ fn inputs(handler: &Handler, options: &Options, runtime: &TokenStream) -> Vec<Fn
         .collect();
     if inputs.is_empty() {
         let call = local(handler, "call");
-        inputs.push(parse_quote!(#call: #runtime::Call<(), #handle>));
+        inputs.push(parse_quote!(#call: #runtime::Call<(), #source>));
     }
     inputs
+}
+
+/// The last token stands where the user's signature ends, as the body does. rustc
+/// takes a function that ends elsewhere for the macro's, and does not say that
+/// it is never used.
+fn output(handler: &Handler, runtime: &TokenStream) -> ReturnType {
+    let end = match handler.sig.output.to_token_stream().into_iter().last() {
+        Some(TokenTree::Group(group)) => group.span_close(),
+        Some(token) => token.span(),
+        None => handler.sig.paren_token.span.close(),
+    };
+    let response = Ident::new("Response", end);
+    parse_quote!(-> #runtime::#response)
+}
+
+/// Whose handle the call looks for in the state.
+pub(crate) fn source(handler: &Handler, options: &Options, runtime: &TokenStream) -> TokenStream {
+    match (&options.store, mode(handler)) {
+        (Some(_), _) => quote!(()),
+        (None, Mode::Atomic(connection)) => quote!(#connection),
+        (None, Mode::Leased(database)) => quote!(#runtime::Lease<#database>),
+    }
 }
 
 fn split(handler: &Handler) -> Option<TokenStream> {
@@ -117,9 +111,7 @@ fn run(handler: &Handler, runtime: &TokenStream) -> TokenStream {
     };
     quote! {
         #request.#run(move |#tx, #claim| {
-            #runtime::pin(async move {
-                #runtime::respond #output (#call.await)
-            })
+            #runtime::respond #output (#call)
         })
         .await
     }
@@ -144,7 +136,10 @@ pub(crate) fn call(handler: &Handler) -> (Ident, TokenStream, TokenStream) {
         })
         .collect();
     let generics = turbofish(handler);
-    let call = quote!(#name #generics (#(#arguments),*));
+    // The call stands on the user's name: there rustc says that its future is not `Send`.
+    let mut arguments = Group::new(Delimiter::Parenthesis, quote!(#(#arguments),*));
+    arguments.set_span(name.span().resolved_at(Span::mixed_site()));
+    let call = quote!(#name #generics #arguments);
     (tx, claim_pattern, call)
 }
 
@@ -169,7 +164,7 @@ fn turbofish(handler: &Handler) -> Option<TokenStream> {
 fn response_type(handler: &Handler) -> Option<TokenStream> {
     match &handler.sig.output {
         ReturnType::Type(_, ty) if !mentions(&ty.to_token_stream(), &format_ident!("impl")) => {
-            Some(quote!(::<#ty>))
+            Some(quote!(::<#ty, _>))
         }
         _ => None,
     }

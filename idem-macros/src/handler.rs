@@ -51,6 +51,12 @@ impl Handler {
         self.sig.receiver()
     }
 
+    /// Where the body stands, or the semicolon.
+    pub(crate) fn end(&self) -> Span {
+        let last = self.body.clone().into_iter().last();
+        last.map_or_else(Span::call_site, |token| token.span())
+    }
+
     pub(crate) fn has_body(&self) -> bool {
         let mut tokens = self.body.clone().into_iter();
         matches!(tokens.next(), Some(TokenTree::Group(body)) if body.delimiter() == Delimiter::Brace)

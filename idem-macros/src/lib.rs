@@ -2,6 +2,7 @@
 
 mod attributes;
 mod check;
+mod debug_handler;
 mod diag;
 mod expand;
 mod fallback;
@@ -15,6 +16,8 @@ mod request;
 mod role;
 mod signature;
 #[cfg(test)]
+mod snapshots;
+#[cfg(test)]
 mod tests;
 mod units;
 mod values;
@@ -27,7 +30,8 @@ use crate::diag::Mistakes;
 use crate::handler::{Handler, NotAFunction};
 use crate::options::Options;
 
-/// Makes an axum handler safe to retry.
+// The documentation stands at `idem_runtime::idempotent`, where its examples can run.
+#[allow(missing_docs)]
 #[proc_macro_attribute]
 pub fn idempotent(
     options: proc_macro::TokenStream,

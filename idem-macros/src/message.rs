@@ -8,7 +8,7 @@ use quote::quote;
 use syn::{FnArg, ReturnType, Type, parse_quote};
 
 use crate::attributes::place;
-use crate::expand::{Mode, argument, call, local, mode, runtime, scope_check};
+use crate::expand::{Mode, argument, call, local, mode, runtime};
 use crate::handler::Handler;
 use crate::inner::inner_function;
 use crate::names;
@@ -37,7 +37,6 @@ pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
     let output = parse_quote!(-> #runtime::Consumed<#returned>);
     let signature = outer_signature(handler, inputs, output);
     let inner = inner_function(handler, options);
-    let scope_check = scope_check(options, &runtime);
     let start = quote!(#runtime::MessageOptions::new);
     let options = request(handler, options, &runtime, &start);
     let request = local(handler, "request");
@@ -46,7 +45,6 @@ pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
         #(#outer_attrs)*
         #vis #signature {
             #inner
-            #scope_check
             #options
             #request.consume::<#connection, #returned, _>(#handle, move |#tx, #claim| {
                 #runtime::pin(#call)

@@ -10,10 +10,11 @@ use syn::{Expr, Ident};
 use crate::check::expressions;
 use crate::expand::{Mode, argument, local, mode};
 use crate::handler::{Handler, Param};
+use crate::inner::mentions;
 use crate::message::is_wanted;
 use crate::options::Options;
 use crate::patterns::{bindings, by_reference};
-use crate::values::{Key, Tenant, Ttl};
+use crate::values::{Key, Scope, Tenant, Ttl};
 
 /// Writes `let request = { … };`, where `start` makes options of a policy.
 pub(crate) fn request(
@@ -76,7 +77,7 @@ pub(crate) fn request(
         let #request = {
             #(#patterns)*
             #uses
-            #start(const { &#policy }) #setters
+            #start(#policy) #setters
         };
     }
 }
@@ -128,10 +129,33 @@ fn borrowed_at(value: &Expr, delimiter: Delimiter, inside: TokenStream) -> Token
     TokenStream::from_iter([TokenTree::from(and), TokenTree::from(group)])
 }
 
-/// The constant part: only what the attribute says, the rest is the runtime's
-/// default.
+/// The constant part. The scope of a path is checked in a const item, since
+/// `cargo check` does not evaluate an inline `const { … }`.
 fn policy(options: &Options, runtime: &TokenStream) -> TokenStream {
-    let scope = &options.scope;
+    let Some(Scope::Constant(path)) = &options.scope else {
+        let scope = &options.scope;
+        let policy = policy_of(&quote!(#scope), options, runtime);
+        return quote!(const { &#policy });
+    };
+    let span = path.span().resolved_at(Span::mixed_site());
+    let check = quote!(#runtime::check_scope).into_iter().map(|mut token| {
+        token.set_span(span);
+        token
+    });
+    let check: TokenStream = check.collect();
+    let scope = quote_spanned!(span=> #check (#path));
+    let policy = policy_of(&scope, options, runtime);
+    // An item has no hygiene, and must not be what the path means.
+    let taken = mentions(&path.to_token_stream(), &format_ident!("POLICY"));
+    let name = format_ident!("POLICY{}", if taken { "_" } else { "" });
+    quote!({
+        const #name: #runtime::Policy = #policy;
+        &#name
+    })
+}
+
+/// Only what the attribute says; the rest is the runtime's default.
+fn policy_of(scope: &TokenStream, options: &Options, runtime: &TokenStream) -> TokenStream {
     let mut policy = quote!(#runtime::Policy::new(#scope));
     let duration = |duration: &Duration| duration_tokens(*duration, runtime);
     if let Some(Ttl::Fixed(ttl)) = &options.ttl {

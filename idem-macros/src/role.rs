@@ -139,7 +139,7 @@ pub(crate) fn database(ty: &Type) -> Database {
     }
 }
 
-fn last_type_argument(segment: &PathSegment) -> Option<&Type> {
+pub(crate) fn last_type_argument(segment: &PathSegment) -> Option<&Type> {
     let PathArguments::AngleBracketed(arguments) = &segment.arguments else {
         return None;
     };

@@ -219,13 +219,26 @@ fn lease_expansion() -> String {
 fn a_lease_chooses_the_leased_engine() {
     let text = lease_expansion();
     for part in [
-        "__private::Call<Account, ::idem_runtime::__private::LeasedHandle<Postgres>>",
+        "__private::Call<Account, ::idem_runtime::__private::Lease<Postgres>>",
         ".lease(::idem_runtime::__private::Duration::from_secs(10))",
         ".on_takeover(::idem_runtime::__private::OnTakeover::Reconcile)",
         "run_leased(",
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
+}
+
+#[test]
+fn every_option_is_in_the_reference() {
+    let reference = include_str!("../../idem-runtime/src/idempotent.md");
+    let rows: Vec<_> = reference
+        .lines()
+        .skip_while(|line| *line != "# Options")
+        .take_while(|line| *line != "# What is stored")
+        .filter_map(|line| line.strip_prefix("| `")?.split_once('`'))
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(rows, crate::names::ALL.map(|name| name.text));
 }
 
 /// Fragments that make deep ways into the parsers likely.

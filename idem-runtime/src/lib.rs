@@ -73,7 +73,9 @@ pub mod __private;
 #[cfg(feature = "axum")]
 mod http;
 
+// The attribute's reference, whose examples need a backend.
 #[cfg(feature = "macros")]
+#[cfg_attr(all(feature = "axum", feature = "postgres"), doc = include_str!("idempotent.md"))]
 pub use idem_macros::idempotent;
 
 pub use builder::{Builder, StoreKeys};

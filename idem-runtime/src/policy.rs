@@ -121,11 +121,13 @@ impl Policy {
 ///
 /// # Panics
 /// In a constant, where the panic is the compile-time error.
-pub const fn check_scope(scope: &str) {
+#[must_use]
+pub const fn check_scope(scope: &'static str) -> &'static str {
     assert!(
         is_scope(scope),
         "`scope` needs 1 to 64 characters of a-z, 0-9, `.`, `_`, and `-`"
     );
+    scope
 }
 
 pub(crate) const fn is_scope(scope: &str) -> bool {

@@ -27,19 +27,41 @@ where
 /// What handlers need beyond that.
 #[cfg(feature = "axum")]
 mod handlers {
+    use axum::extract::{FromRequest, FromRequestParts};
     use axum::response::IntoResponse;
+    use futures_util::future::BoxFuture;
 
-    use crate::handle::Idempotency;
-
-    pub use crate::http::{Call, HandleSource, Options};
+    pub use crate::http::{Call, HandleOf, HandleSource, Options};
     pub use crate::leased::Lease;
     pub use axum::response::Response;
 
-    /// The handle of a leased handler.
-    pub type LeasedHandle<DB> = Idempotency<DB>;
+    /// Boxes the handler's future, and turns what it returns into a response.
+    pub fn respond<'t, R, F>(future: F) -> BoxFuture<'t, Response>
+    where
+        R: IntoResponse,
+        F: Future<Output = R> + Send + 't,
+    {
+        Box::pin(async move { future.await.into_response() })
+    }
 
-    /// Turns what the handler returns into a response.
-    pub fn respond<R: IntoResponse>(value: R) -> Response {
-        value.into_response()
+    /// Stands for an argument that is not the last, where `#[debug_handler]` names the router's state.
+    pub fn extractor<T, S>()
+    where
+        T: FromRequestParts<S> + Send,
+    {
+    }
+
+    /// Stands for the last argument.
+    pub fn last_extractor<T, S, M>()
+    where
+        T: FromRequest<S, M> + Send,
+    {
+    }
+
+    /// Stands for the handle.
+    pub fn state<S, C>()
+    where
+        C: HandleOf<Handle: HandleSource<S>>,
+    {
     }
 }

@@ -16,6 +16,7 @@ pub(crate) fn check(handler: &Handler, mistakes: &Mistakes) {
     check_body_is_last(handler, mistakes);
     check_upgrade(handler, mistakes);
     check_stream(handler, mistakes);
+    check_plain_values(handler, mistakes);
 }
 
 /// The transaction, the lease, and the claim do not count.
@@ -47,6 +48,45 @@ fn check_body_is_last(handler: &Handler, mistakes: &Mistakes) {
         let (pat, ty) = (code(param.pat()), code(param.ty()));
         let what = format!("`{ty}` reads the body, so it must be the last extractor");
         mistakes.add(param.ty(), what, format!("move `{pat}: {ty}` to the end"));
+    }
+}
+
+/// A number or a list says nothing about where in the request it stands.
+fn check_plain_values(handler: &Handler, mistakes: &Mistakes) {
+    for param in handler.extractors() {
+        let (pat, ty) = (code(param.pat()), code(param.ty()));
+        let what = format!("`{ty}` is no extractor; it could be anywhere in the request");
+        let help = match plain_value(param.ty()) {
+            Some(Plain::Scalar) => {
+                format!("say where it is: `Path({pat}): Path<{ty}>`")
+            }
+            Some(Plain::Bytes) => "take the body as it is: `body: Bytes`".to_owned(),
+            Some(Plain::Collection) => {
+                format!("say what it is made of: `Json({pat}): Json<{ty}>`")
+            }
+            None => continue,
+        };
+        mistakes.add(param.ty(), what, help);
+    }
+}
+
+enum Plain {
+    Scalar,
+    Bytes,
+    Collection,
+}
+
+fn plain_value(ty: &Type) -> Option<Plain> {
+    let (name, path) = last_name(ty)?;
+    match (&*name, path.get_ident().is_some()) {
+        (
+            "bool" | "char" | "f32" | "f64" | "i8" | "i16" | "i32" | "i64" | "i128" | "isize"
+            | "u8" | "u16" | "u32" | "u64" | "u128" | "usize",
+            true,
+        ) => Some(Plain::Scalar),
+        ("Vec", false) if code(ty).ends_with("Vec<u8>") => Some(Plain::Bytes),
+        ("Vec" | "HashMap" | "BTreeMap" | "HashSet" | "BTreeSet", false) => Some(Plain::Collection),
+        _ => None,
     }
 }
 
@@ -118,6 +158,7 @@ fn find_sse(ty: &Type) -> Option<&Type> {
 pub(crate) fn acceptable(handler: &Handler) -> Vec<&Param> {
     let (readers, mut parts): (Vec<_>, Vec<_>) = handler
         .extractors()
+        .filter(|param| plain_value(param.ty()).is_none())
         .partition(|param| reads_body(param.ty()));
     let reader = readers.last().copied();
     parts.truncate(MAX_EXTRACTORS - usize::from(reader.is_some()));

@@ -1,5 +1,7 @@
 //! The extractor that wraps a handler's last one: it remembers what the request was.
 
+use std::sync::Arc;
+
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRef, FromRequest, FromRequestParts, OriginalUri, Request};
 use axum::http::request::Parts;
@@ -10,19 +12,22 @@ use futures_util::stream;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 
+use crate::connection::AtomicConnection;
 use crate::handle::Idempotency;
+use crate::leased::Lease;
 use crate::store::Backend;
 
 /// Extracts `T`, and beside it what decides about the key: the request as it was received, and
 /// the handle.
 ///
 /// It implements [`FromRequest`] or [`FromRequestParts`] as `T` does, so that handlers without a
-/// body work too.
+/// body work too. `C` is what the handler's reference parameter points to, since rustc prints this
+/// type when a router refuses the handler: it should show nothing but what the user wrote.
 #[derive(Debug)]
-pub struct Call<T, H> {
+pub struct Call<T, C: HandleOf> {
     value: T,
     pub(super) received: Received,
-    pub(super) handle: H,
+    pub(super) handle: C::Handle,
 }
 
 /// The request as the HTTP layer received it.
@@ -36,9 +41,9 @@ pub(super) struct Received {
     pub(super) body: Option<Bytes>,
 }
 
-impl<T, H> Call<T, H> {
+impl<T, C: HandleOf> Call<T, C> {
     /// Takes the handler's own argument out.
-    pub fn split(self) -> (Call<(), H>, T) {
+    pub fn split(self) -> (Call<(), C>, T) {
         (
             Call {
                 value: (),
@@ -68,12 +73,35 @@ impl Received {
     }
 }
 
+/// Which handle a handler needs: that of its connection, of its lease, or none from the state.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no database connection that can hold the idempotency key",
+    label = "expected `PgConnection`, `SqliteConnection`, or a `Transaction` of their databases",
+    note = "the features `postgres` and `sqlite` of `idem-runtime` turn them on"
+)]
+pub trait HandleOf {
+    /// The handle, or `()` when the `store` option says where it is.
+    type Handle: Send;
+}
+
+impl<C: AtomicConnection> HandleOf for C {
+    type Handle = Idempotency<C::Database>;
+}
+
+impl<DB: Backend> HandleOf for Lease<DB> {
+    type Handle = Idempotency<DB>;
+}
+
+impl HandleOf for () {
+    type Handle = ();
+}
+
 /// Where a handler's handle comes from: the router's state, or, as `()`, the `store` option.
 #[diagnostic::on_unimplemented(
     message = "the router state `{S}` holds no `{Self}`",
     label = "this state has no idempotency handle for the handler's database",
-    note = "add it as a field of the state, and derive how to reach it: `#[derive(Clone, axum::extract::FromRef)] struct {S} {{ idempotency: {Self}, … }}`",
-    note = "where the state is an `Arc`, say in the attribute where the handle is: `store = state.idempotency`"
+    note = "add the field `idempotency: {Self}` to it, and `#[derive(Clone, axum::extract::FromRef)]` above it",
+    note = "where the state cannot derive `FromRef`, say in the attribute where the handle is: `store = state.idempotency`"
 )]
 pub trait HandleSource<S>: Sized {
     /// Takes the handle out of the state.
@@ -94,11 +122,22 @@ impl<S> HandleSource<S> for () {
     fn from_state(_: &S) -> Self {}
 }
 
-impl<S, T, H> FromRequestParts<S> for Call<T, H>
+/// A state is often shared by an `Arc`, for which nobody else could implement this.
+impl<S, DB> FromRef<Arc<S>> for Idempotency<DB>
+where
+    DB: Backend,
+    Self: FromRef<S>,
+{
+    fn from_ref(state: &Arc<S>) -> Self {
+        Self::from_ref(&**state)
+    }
+}
+
+impl<S, T, C> FromRequestParts<S> for Call<T, C>
 where
     S: Send + Sync,
     T: FromRequestParts<S>,
-    H: HandleSource<S>,
+    C: HandleOf<Handle: HandleSource<S>>,
 {
     type Rejection = T::Rejection;
 
@@ -108,16 +147,16 @@ where
         Ok(Self {
             value,
             received,
-            handle: H::from_state(state),
+            handle: C::Handle::from_state(state),
         })
     }
 }
 
-impl<S, T, H> FromRequest<S> for Call<T, H>
+impl<S, T, C> FromRequest<S> for Call<T, C>
 where
     S: Send + Sync,
     T: FromRequest<S>,
-    H: HandleSource<S>,
+    C: HandleOf<Handle: HandleSource<S>>,
 {
     type Rejection = Response;
 
@@ -143,7 +182,7 @@ where
         Ok(Self {
             value,
             received,
-            handle: H::from_state(state),
+            handle: C::Handle::from_state(state),
         })
     }
 }

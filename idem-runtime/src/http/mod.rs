@@ -8,7 +8,7 @@ mod options;
 mod problem;
 mod reply;
 
-pub use call::{Call, HandleSource};
+pub use call::{Call, HandleOf, HandleSource};
 pub use options::Options;
 pub(crate) use problem::Renderer;
 pub use problem::{Problem, ProblemKind};

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, header};
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::call::{Call, Received};
+use super::call::{Call, HandleOf, Received};
 use crate::claim::Identity;
 use crate::connection::AtomicConnection;
 use crate::engine::Job;
@@ -30,9 +30,9 @@ pub struct Options<H> {
     given: Given,
 }
 
-impl<H> Call<(), H> {
+impl<C: HandleOf> Call<(), C> {
     /// Begins to collect the options.
-    pub fn options(self, policy: &Policy) -> Options<H> {
+    pub fn options(self, policy: &Policy) -> Options<C::Handle> {
         Options {
             received: self.received,
             handle: self.handle,

@@ -1,0 +1,45 @@
+//! The example of the README.
+use axum::Json;
+use axum::http::StatusCode;
+use idem_tests::ui::{Account, ApiError, Payment};
+use sqlx::PgConnection;
+async fn create_payment(
+    arg0: Account,
+    arg2: ::idem_runtime::__private::Call<Json<Payment>, PgConnection>,
+) -> ::idem_runtime::__private::Response {
+    async fn create_payment(
+        account: Account,
+        tx: &mut PgConnection,
+        Json(payment): Json<Payment>,
+    ) -> Result<(StatusCode, Json<Payment>), ApiError> {
+        let _ = (&account,);
+        sqlx::query("insert into payments (account, amount) values ($1, $2)")
+            .bind(account.id)
+            .bind(payment.amount)
+            .execute(tx)
+            .await?;
+        Ok((StatusCode::CREATED, Json(payment)))
+    }
+    let (call, arg2) = arg2.split();
+    let request = {
+        let account = &arg0;
+        let Json(payment) = &arg2;
+        let _ = (account, payment);
+        call.options(const {
+                &::idem_runtime::__private::Policy::new("payments.create")
+                    .ttl(::idem_runtime::__private::Duration::from_secs(86400))
+            })
+            .tenant(&(account.id))
+    };
+    request
+        .run_atomic::<
+            PgConnection,
+            _,
+        >(move |tx, _| {
+            ::idem_runtime::__private::respond::<
+                Result<(StatusCode, Json<Payment>), ApiError>,
+                _,
+            >(create_payment(arg0, tx, arg2))
+        })
+        .await
+}

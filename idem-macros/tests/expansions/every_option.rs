@@ -1,0 +1,52 @@
+//! Every option of atomic mode, with constants and expressions.
+use axum::Json;
+use axum::extract::State;
+use idem_tests::ui::{Account, App, Payment};
+use sqlx::{Postgres, Transaction};
+const SCOPE: &str = "payments.create";
+async fn create_payment(
+    arg0: Account,
+    arg1: State<App>,
+    arg3: ::idem_runtime::__private::Call<Json<Payment>, ()>,
+) -> ::idem_runtime::__private::Response {
+    async fn create_payment(
+        account: Account,
+        State(app): State<App>,
+        tx: &mut Transaction<'_, Postgres>,
+        Json(payment): Json<Payment>,
+    ) {
+        let _ = (&account, &app, &payment);
+        let _ = (app, tx, payment);
+    }
+    let (call, arg3) = arg3.split();
+    let request = {
+        let account = &arg0;
+        let State(app) = &arg1;
+        let Json(payment) = &arg3;
+        let _ = (account, app, payment);
+        call.options({
+                const POLICY: ::idem_runtime::__private::Policy = ::idem_runtime::__private::Policy::new(
+                        ::idem_runtime::__private::check_scope(SCOPE),
+                    )
+                    .ttl(::idem_runtime::__private::Duration::from_secs(5400))
+                    .key_header("webhook-id")
+                    .required(false)
+                    .wait(::idem_runtime::__private::Duration::new(0, 500000000u32))
+                    .timeout(::idem_runtime::__private::Duration::from_secs(20))
+                    .record(::idem_runtime::__private::Record::Success)
+                    .max_response(16384);
+                &POLICY
+            })
+            .store::<Transaction<'static, Postgres>>(&(app.idempotency))
+            .tenant(&(account.id))
+            .fingerprint(&(&(payment.amount), &(payment.currency)))
+    };
+    request
+        .run_atomic::<
+            Transaction<'static, Postgres>,
+            _,
+        >(move |tx, _| {
+            ::idem_runtime::__private::respond(create_payment(arg0, arg1, tx, arg3))
+        })
+        .await
+}

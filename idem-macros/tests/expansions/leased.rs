@@ -1,0 +1,43 @@
+//! A handler whose effect is outside the database.
+use axum::Json;
+use idem_runtime::{Claim, Lease};
+use idem_tests::ui::{Account, Payment};
+use sqlx::Postgres;
+async fn create_charge(
+    arg0: Account,
+    arg3: ::idem_runtime::__private::Call<
+        Json<Payment>,
+        ::idem_runtime::__private::Lease<Postgres>,
+    >,
+) -> ::idem_runtime::__private::Response {
+    async fn create_charge(
+        account: Account,
+        lease: &Lease<Postgres>,
+        claim: &Claim,
+        Json(payment): Json<Payment>,
+    ) -> String {
+        let _ = (&account,);
+        let _ = (lease, payment.amount);
+        claim.derive_key("psp.charge").to_string()
+    }
+    let (call, arg3) = arg3.split();
+    let request = {
+        let account = &arg0;
+        let Json(payment) = &arg3;
+        let _ = (account, payment);
+        call.options(const {
+                &::idem_runtime::__private::Policy::new("charges.create")
+                    .lease(::idem_runtime::__private::Duration::from_secs(10))
+                    .on_takeover(::idem_runtime::__private::OnTakeover::Reconcile)
+            })
+            .tenant(&(account.id))
+    };
+    request
+        .run_leased(move |tx, claim| {
+            ::idem_runtime::__private::respond::<
+                String,
+                _,
+            >(create_charge(arg0, tx, claim, arg3))
+        })
+        .await
+}

@@ -1,0 +1,11 @@
+#![deny(warnings)]
+
+use idem_tests::ui::*;
+
+#[idempotent(scope = "pay", tenant = shared)]
+#[deprecated = "use `pay_again`"]
+async fn pay(_tx: &mut PgConnection) {}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,10 @@
+#![deny(warnings)]
+
+use idem_tests::ui::*;
+
+#[idempotent(scope = "pay", tenant = shared)]
+async fn pay(account: Account, tx: &mut PgConnection) {}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

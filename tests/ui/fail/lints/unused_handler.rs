@@ -1,0 +1,8 @@
+#![deny(dead_code)]
+
+use idem_tests::ui::*;
+
+#[idempotent(scope = "pay", tenant = account.id)]
+async fn pay(account: Account, _tx: &mut PgConnection) {}
+
+fn main() {}

@@ -1,0 +1,15 @@
+#![allow(unused_variables)]
+
+use idem_tests::ui::*;
+
+#[idempotent(scope = "pay", tenant = account.id)]
+async fn pay(
+    account: Account,
+    tx: &mut PgConnection,
+) -> Result<Json<Payment>, sqlx::Error> {
+    Err(sqlx::Error::RowNotFound)
+}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,12 @@
+#![allow(unused_variables)]
+
+use idem_tests::ui::*;
+
+const SCOPE: u8 = 1;
+
+#[idempotent(scope = SCOPE, tenant = account.id)]
+async fn pay(account: Account, tx: &mut PgConnection) {}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

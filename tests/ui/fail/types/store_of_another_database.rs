@@ -1,0 +1,10 @@
+#![allow(unused_variables)]
+
+use idem_tests::ui::*;
+
+#[idempotent(scope = "pay", tenant = account.id, store = app.idempotency)]
+async fn pay(account: Account, State(app): State<App>, tx: &mut SqliteConnection) {}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}
