@@ -16,6 +16,7 @@
 //! | `sqlite` | | SQLite, through sqlx |
 //! | `axum` | yes | the HTTP side of the attribute |
 //! | `macros` | yes | the attribute |
+//! | `client` | | [`client`]: the side that retries, on reqwest |
 //! | `metrics` | | counters, a histogram, and a gauge through the `metrics` facade |
 //!
 //! # Metrics
@@ -33,6 +34,8 @@
 mod atomic;
 mod builder;
 mod claim;
+#[cfg(feature = "client")]
+pub mod client;
 mod engine;
 mod error;
 mod fingerprint;
