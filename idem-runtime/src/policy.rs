@@ -19,14 +19,18 @@ pub struct Policy {
     pub(crate) on_takeover: OnTakeover,
 }
 
-/// What a leased run does about a step that was running when its last owner died, the
-/// attribute's `on_takeover` option.
+/// What a leased run does about a step that was begun and not finished, the attribute's
+/// `on_takeover` option.
+///
+/// Such a step may or may not have happened: its last owner died, lost its lease, or got an `Err`
+/// from the step's work. An error is no proof either, since a call that timed out may have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnTakeover {
     /// Run it again, under the same derived key.
     Resume,
-    /// Leave the key to an operator.
+    /// Leave the key to an operator. Under this a step whose work returned `Err` parks the key on
+    /// the next retry: return as `Ok` what is known not to have happened.
     Reconcile,
 }
 

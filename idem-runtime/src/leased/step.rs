@@ -41,7 +41,8 @@ impl<DB: Backend> Deref for Lease<DB> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StepError<E> {
-    /// The step's own work failed; nothing is recorded, and the next attempt runs it again.
+    /// The step's own work failed; nothing is recorded, and the next attempt runs it again, or
+    /// parks the key under `on_takeover = "reconcile"` if it is no transaction.
     #[error("the step failed")]
     Work(#[source] E),
     /// Another attempt may own the key by now; whatever this one answers is not sent.
@@ -92,9 +93,12 @@ impl<DB: Backend> Lease<DB> {
     /// of running when a later attempt comes here again.
     ///
     /// The work is anything outside the database, such as a charge at a provider under the key
-    /// `lease.derive_key(name)`. When the process dies while it runs, it may have happened;
-    /// `on_takeover` says what the next attempt does. Only an `Ok` is recorded: return a refusal
-    /// that is final (a declined card) as a value. Step names must not depend on the attempt.
+    /// `lease.derive_key(name)`. When the process dies while it runs, or the lease is lost, it may
+    /// have happened and may happen again, always under that key; `on_takeover` says what the next
+    /// attempt does. Only an `Ok` is recorded: return a refusal that is final (a declined card) as a
+    /// value. An `Err` leaves the step begun and not finished: the next attempt runs it again, and
+    /// under `on_takeover = "reconcile"` it parks the key instead, since a call that failed may
+    /// have arrived. Step names must not depend on the attempt.
     ///
     /// # Errors
     /// [`StepError`]; [`StepError::Work`] is the work's own.

@@ -43,10 +43,14 @@ impl Proxied {
     }
 
     async fn until_a_statement_waits(&self) {
+        self.until_statements_wait(1).await;
+    }
+
+    async fn until_statements_wait(&self, number: i64) {
         let waiting = "select count(*) from pg_stat_activity \
                        where datname = current_database() and wait_event_type = 'Lock'";
-        until("a statement waits for another", async || {
-            self.database.pool().number(waiting).await > 0
+        until("statements wait for another", async || {
+            self.database.pool().number(waiting).await >= number
         })
         .await;
     }
@@ -189,8 +193,47 @@ async fn a_claim_that_waited_has_a_whole_lease(kind: Kind) {
     abandoned.leave();
 }
 
+/// Two owners-to-be that both saw the lease end meet at the row: one has the key.
+async fn of_two_claims_that_wait_for_the_row_one_takes_over(kind: Kind) {
+    let proxied = Proxied::start(kind, Duration::from_secs(30)).await;
+    let Proxied {
+        app,
+        observer,
+        database,
+        ..
+    } = &proxied;
+    let claimed = observer.order.gates.at("claimed");
+    claimed.close();
+    let abandoned = observer.order("k").start();
+    claimed.until_arrived(1).await;
+    end_leases(database, kind).await;
+
+    let Pool::Postgres(pool) = database.pool() else {
+        panic!("on PostgreSQL");
+    };
+    let mut tx = pool.begin().await.expect("a transaction");
+    sqlx::query("select 1 from idempotency_keys for update")
+        .execute(&mut *tx)
+        .await
+        .expect("the row");
+    let other = LeasedApp::start(database).await;
+    let both = [app, &other];
+    let running = both.map(|app| app.order("k").start());
+    proxied.until_statements_wait(2).await;
+    tx.rollback().await.expect("the end of the transaction");
+
+    for running in running {
+        let answer = running.answer().await;
+        assert!(matches!(answer.status, 201 | 409), "{answer:?}");
+    }
+    let claimed = both.map(|app| app.order.gates.at("claimed").arrived());
+    assert_eq!(claimed.iter().sum::<usize>(), 1, "{claimed:?}");
+    abandoned.leave();
+}
+
 stamp!(
     postgres: a_late_heartbeat_does_not_hold_a_released_key,
     a_release_sees_the_step_that_it_waited_for,
     a_claim_that_waited_has_a_whole_lease,
+    of_two_claims_that_wait_for_the_row_one_takes_over,
 );
