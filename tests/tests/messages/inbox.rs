@@ -127,7 +127,7 @@ async fn an_unknown_commit_is_found_out_by_the_next_delivery(kind: Kind) {
 
     let reply = Gate::default();
     reply.close();
-    proxy.fail("commit\0", Fault::Hold(reply.clone()));
+    proxy.fail("commit", Fault::Hold(reply.clone()));
     let lost = tokio::spawn({
         let (handle, conduct) = (handle.clone(), conduct.clone());
         async move { deliver(&handle, &conduct, paid("m")).await }
