@@ -139,13 +139,7 @@ impl<DB: Backend> Idempotency<DB> {
     async fn open_in_time(&self, job: &Job) -> Result<Open<DB>, StoreError> {
         let (handle, job) = (self.clone(), job.clone());
         let opening = async move { handle.open(&job).await };
-        match self.within(STORE_LIMIT, opening).await {
-            Some(opened) => opened,
-            None => Err(StoreError::new(
-                StoreErrorKind::Unavailable,
-                sqlx::Error::PoolTimedOut,
-            )),
-        }
+        self.in_time(STORE_LIMIT, opening).await
     }
 
     /// Takes a connection, waits for the turn to write, and asks the store for the key.

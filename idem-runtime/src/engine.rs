@@ -160,17 +160,45 @@ impl<DB: Backend> Idempotency<DB> {
     /// Runs a future up to a limit. What is not done by then goes on behind the answer, since no
     /// statement of ours is dropped half way: a connection that nobody closed may stay silent for
     /// as long as the operating system believes in it.
-    pub(crate) async fn within<T, F>(&self, limit: Duration, work: F) -> Option<T>
+    pub(crate) fn within<T, F>(&self, limit: Duration, work: F) -> impl Future<Output = Option<T>>
     where
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
     {
-        let mut work = work.boxed();
-        let done = timeout(limit, &mut work).await.ok();
-        if done.is_none() {
-            self.tasks().spawn(work.map(drop).in_current_span());
+        let (mut work, tasks) = (work.boxed(), self.tasks().clone());
+        async move {
+            let done = timeout(limit, &mut work).await.ok();
+            if done.is_none() {
+                tasks.spawn(work.map(drop).in_current_span());
+            }
+            done
         }
-        done
+    }
+
+    /// [`within`](Self::within) for what the store answers: its silence is a failure of the store.
+    pub(crate) async fn in_time<T>(
+        &self,
+        limit: Duration,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+    {
+        let answer = self.within(limit, work).await;
+        answer.unwrap_or_else(|| Err(silence()))
+    }
+
+    /// Runs a future to its end, whatever becomes of the caller, who waits no longer than for a
+    /// store that is down.
+    pub(crate) async fn detached_in_time<T>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+    {
+        let answer = timeout(STORE_LIMIT, self.detached(work)).await;
+        answer.unwrap_or_else(|_| Err(silence()))
     }
 
     /// Reads what a finished row keeps.
@@ -235,6 +263,11 @@ pub(crate) fn left_until(deadline: Instant) -> Option<Duration> {
     deadline
         .checked_duration_since(Instant::now())
         .filter(|left| !left.is_zero())
+}
+
+/// The error of a store that does not answer.
+fn silence() -> StoreError {
+    StoreError::new(StoreErrorKind::Unavailable, sqlx::Error::PoolTimedOut)
 }
 
 /// Answers from what is stored, if it belongs to the same request.

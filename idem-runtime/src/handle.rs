@@ -137,17 +137,20 @@ impl<DB: Backend> Idempotency<DB> {
 
     /// Runs a future to its end, whatever becomes of the caller: sqlx 0.9.0 gives a connection
     /// back with its transaction open when `begin` is dropped half way.
-    pub(crate) async fn detached<T, F>(&self, work: F) -> Result<T, StoreError>
+    pub(crate) fn detached<T, F>(&self, work: F) -> impl Future<Output = Result<T, StoreError>>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, StoreError>> + Send + 'static,
     {
-        if let Ok(result) = self.tasks().spawn(work.in_current_span()).await {
-            return result;
+        let task = self.tasks().spawn(work.in_current_span());
+        async move {
+            if let Ok(result) = task.await {
+                return result;
+            }
+            // The runtime is going down.
+            let gone = sqlx::Error::WorkerCrashed;
+            Err(StoreError::new(StoreErrorKind::Unavailable, gone))
         }
-        // The runtime is going down.
-        let gone = sqlx::Error::WorkerCrashed;
-        Err(StoreError::new(StoreErrorKind::Unavailable, gone))
     }
 
     pub(crate) async fn acquire(&self) -> Result<PoolConnection<DB>, StoreError> {

@@ -52,7 +52,7 @@ impl<DB: Backend> Idempotency<DB> {
     /// Removes one batch.
     async fn sweep_batch(&self) -> Result<Batch, StoreError> {
         let handle = self.clone();
-        self.detached(async move {
+        self.detached_in_time(async move {
             let _turn = if DB::SINGLE_WRITER {
                 Some(handle.turn_to_write().await?)
             } else {

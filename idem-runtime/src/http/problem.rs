@@ -40,7 +40,7 @@ pub enum ProblemKind {
     TimedOut,
     /// 503 `shutting-down`: this process takes no new work.
     ShuttingDown,
-    /// 500 `handler-panicked`: its writes are rolled back.
+    /// 500 `handler-panicked`: its writes are rolled back; in leased mode its finished steps stay.
     HandlerPanicked,
     /// 500 `ended-by-handler`: the handler ended the transaction that held its key.
     EndedByHandler,
@@ -106,7 +106,7 @@ impl ProblemKind {
                 "nothing was done; repeat the request with the same key"),
             Self::HandlerPanicked => facts("handler-panicked", StatusCode::INTERNAL_SERVER_ERROR, None,
                 "Request failed",
-                "nothing was done; the key is free"),
+                "the request was not finished, and its key is free: a retry runs again"),
             Self::EndedByHandler => facts("ended-by-handler", StatusCode::INTERNAL_SERVER_ERROR, None,
                 "Request failed",
                 "the server could not keep its promise for this request; ask the operator before you repeat it"),

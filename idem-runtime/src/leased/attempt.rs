@@ -14,7 +14,8 @@ use super::owner::{Fenced, Owner};
 use super::step::Lease;
 use crate::claim::{Claim, Decision, decide};
 use crate::engine::{
-    Answer, Attempt, Attempted, Done, Job, SETTLE_LIMIT, SETTLE_PAUSE, left_until, replay, report,
+    Answer, Attempt, Attempted, Done, Job, SETTLE_LIMIT, SETTLE_PAUSE, STORE_LIMIT, left_until,
+    replay, report,
 };
 use crate::error::{Refusal, StoreError};
 use crate::handle::Idempotency;
@@ -58,7 +59,11 @@ impl<DB: Backend, W: LeasedWork<DB>> Attempt<DB> for Leased<W> {
         job: Job,
         ticket: Ticket,
     ) -> Attempted<W::Value, Self> {
-        let (owner, steps) = match handle.claim_leased(&job).await {
+        let claiming = {
+            let (handle, job) = (handle.clone(), job.clone());
+            async move { handle.claim_leased(&job).await }
+        };
+        let (owner, steps) = match handle.in_time(STORE_LIMIT, claiming).await {
             Ok(Claimed::Ours(owner, steps)) => (owner, steps),
             Ok(Claimed::Elsewhere) => {
                 ticket.over(Over::Elsewhere);
@@ -76,7 +81,10 @@ impl<DB: Backend, W: LeasedWork<DB>> Attempt<DB> for Leased<W> {
         };
         if !ticket.starts() {
             // The client was told that the store is down, so the work must not run.
-            if let Err(error) = owner.release().await {
+            if let Err(error) = handle
+                .in_time(STORE_LIMIT, Arc::clone(&owner).release())
+                .await
+            {
                 report(&error);
             }
             return Attempted::refused(Refusal::StoreUnavailable);
@@ -231,15 +239,27 @@ impl<DB: Backend> Idempotency<DB> {
 }
 
 impl<DB: Backend> Owner<DB> {
+    async fn in_time<T, F>(&self, operation: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
+        self.handle.in_time(STORE_LIMIT, operation).await
+    }
+
     /// Stores or releases, and answers; with what is kept, if this attempt stored it.
-    async fn close<V>(&self, job: &Job, done: Option<Done<V>>) -> (Answer<V>, Option<Kept>) {
+    async fn close<V>(
+        self: &Arc<Self>,
+        job: &Job,
+        done: Option<Done<V>>,
+    ) -> (Answer<V>, Option<Kept>) {
         match done {
             Some(Done {
                 value,
                 disposition,
                 kept,
             }) if disposition != Disposition::Release => self.store(job, value, kept).await,
-            done => match self.release().await {
+            done => match self.in_time(Arc::clone(self).release()).await {
                 Ok(Fenced::Done) | Err(_) => (released(done), None),
                 Ok(Fenced::LeaseLost | Fenced::Ended) => (self.not_ours(job).await, None),
             },
@@ -248,22 +268,31 @@ impl<DB: Backend> Owner<DB> {
 
     /// Stores the outcome, and goes on trying while the database does not answer: the effect is
     /// there, and a retry must find its answer.
-    async fn store<V>(&self, job: &Job, value: V, kept: Kept) -> (Answer<V>, Option<Kept>) {
+    async fn store<V>(
+        self: &Arc<Self>,
+        job: &Job,
+        value: V,
+        kept: Kept,
+    ) -> (Answer<V>, Option<Kept>) {
         let columns = match self.handle.seal(&job.identity, &kept) {
-            Ok(columns) => columns,
+            Ok(columns) => Arc::new(columns),
             Err(error) => return (Answer::Refused(report(&error)), None),
         };
-        let deadline = Instant::now() + SETTLE_LIMIT;
+        // A first try on a connection that is dead without knowing leaves time for a second one.
+        let deadline = Instant::now() + SETTLE_LIMIT + SETTLE_PAUSE;
         loop {
-            match self.finish(&columns).await {
+            let storing = Arc::clone(self).finish(Arc::clone(&columns));
+            match self.handle.in_time(SETTLE_LIMIT, storing).await {
                 Ok(Fenced::Done) => return (Answer::Executed(value), Some(kept)),
-                Ok(Fenced::LeaseLost | Fenced::Ended) => match self.read().await {
-                    // An earlier commit of ours that got no answer.
-                    Ok(Some(row)) if self.wrote(&row) => {
-                        return (Answer::Executed(value), Some(kept));
+                Ok(Fenced::LeaseLost | Fenced::Ended) => {
+                    match self.in_time(Arc::clone(self).read()).await {
+                        // An earlier commit of ours that got no answer.
+                        Ok(Some(row)) if self.wrote(&row) => {
+                            return (Answer::Executed(value), Some(kept));
+                        }
+                        _ => return (self.not_ours(job).await, None),
                     }
-                    _ => return (self.not_ours(job).await, None),
-                },
+                }
                 Err(error) => report(&error),
             };
             if left_until(deadline).is_none() {
@@ -274,8 +303,8 @@ impl<DB: Backend> Owner<DB> {
     }
 
     /// Answers for an owner that lost its lease: what the key holds by now, never its own answer.
-    async fn not_ours<V>(&self, job: &Job) -> Answer<V> {
-        let found = match self.read().await {
+    async fn not_ours<V>(self: &Arc<Self>, job: &Job) -> Answer<V> {
+        let found = match self.in_time(Arc::clone(self).read()).await {
             Ok(Some(found)) => found,
             Ok(None) => return Answer::Refused(Refusal::InProgress),
             Err(error) => return Answer::Refused(report(&error)),

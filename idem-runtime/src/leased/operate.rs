@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use crate::claim::{Identity, State, Timestamp};
+use crate::engine::STORE_LIMIT;
 use crate::error::{InvalidRequest, StoreError};
 use crate::fingerprint::Fingerprint;
 use crate::handle::Idempotency;
@@ -10,7 +11,7 @@ use crate::key::Key;
 use crate::observe;
 use crate::policy::{TTL_RANGE, is_scope};
 use crate::record::Kept;
-use crate::store::{Backend, Limits, lease, store_error};
+use crate::store::{Backend, KeyColumns, Limits, ResponseColumns, lease, store_error};
 use crate::tenant::{Tenant, TenantId};
 
 /// One key, without its response.
@@ -131,16 +132,11 @@ impl<DB: Backend> Idempotency<DB> {
         key: &str,
     ) -> Result<Option<KeyStatus>, SettleError> {
         let identity = identity(scope, tenant, key)?;
-        let columns = self.columns(&identity, &NO_FINGERPRINT);
-        let sql = &self.statements().lease;
-        let mut conn = self.acquire().await?;
-        let found = lease::inspect::<DB>(&mut conn, sql, &columns)
-            .await
-            .map_err(store_error::<DB>)?;
-        let Some(row) = found else { return Ok(None) };
-        let steps = lease::steps::<DB>(&mut conn, sql, &columns)
-            .await
-            .map_err(store_error::<DB>)?;
+        let handle = self.clone();
+        let inspecting = async move { handle.inspect(&identity).await };
+        let Some((row, steps)) = self.in_time(STORE_LIMIT, inspecting).await? else {
+            return Ok(None);
+        };
         let step = |step: lease::StepRow| StepStatus {
             finished: step.result.is_some(),
             name: step.name,
@@ -210,32 +206,21 @@ impl<DB: Backend> Idempotency<DB> {
     ) -> Result<(), SettleError> {
         let columns = self.columns(&identity, &NO_FINGERPRINT);
         let outcome = kept.map(|kept| self.seal(&identity, kept)).transpose()?;
-        let sql = &self.statements().lease;
-        let mut writing = self.begin(Limits::for_ours(SETTLE_LIMIT)).await?;
-        let settled = lease::settle(
-            &mut writing.tx,
-            sql,
-            &columns,
-            outcome.as_ref(),
-            settlement.ttl,
-        )
-        .await
-        .map_err(store_error::<DB>)?;
-        if !settled {
-            let found = lease::inspect::<DB>(&mut writing.tx, sql, &columns)
-                .await
-                .map_err(store_error::<DB>)?;
-            writing.give_back().await;
-            return Err(match found.map(|row| row.state) {
-                None => SettleError::NotFound,
-                Some(State::Finished | State::Tombstone) => SettleError::Finished,
-                Some(State::InProgress | State::Parked) => SettleError::InProgress,
-            });
+        let Settlement { who, why, ttl } = settlement;
+        let handle = self.clone();
+        let settling = async move { handle.settle_row(&columns, outcome.as_ref(), ttl).await };
+        match self.detached_in_time(settling).await? {
+            Settled::Done => {}
+            Settled::Not(None) => return Err(SettleError::NotFound),
+            Settled::Not(Some(State::Finished | State::Tombstone)) => {
+                return Err(SettleError::Finished);
+            }
+            Settled::Not(Some(State::InProgress | State::Parked)) => {
+                return Err(SettleError::InProgress);
+            }
         }
-        writing.commit().await?;
         let span = observe::span(&identity);
         let _entered = span.enter();
-        let Settlement { who, why, .. } = settlement;
         let action = if kept.is_some() {
             "completed"
         } else {
@@ -244,6 +229,51 @@ impl<DB: Backend> Idempotency<DB> {
         tracing::warn!(who, why, action, "an operator settled a key");
         Ok(())
     }
+
+    async fn inspect(
+        &self,
+        identity: &Identity,
+    ) -> Result<Option<(lease::Inspected, Vec<lease::StepRow>)>, StoreError> {
+        let columns = self.columns(identity, &NO_FINGERPRINT);
+        let sql = &self.statements().lease;
+        let mut conn = self.acquire().await?;
+        let found = lease::inspect::<DB>(&mut conn, sql, &columns)
+            .await
+            .map_err(store_error::<DB>)?;
+        let Some(row) = found else { return Ok(None) };
+        let steps = lease::steps::<DB>(&mut conn, sql, &columns)
+            .await
+            .map_err(store_error::<DB>)?;
+        Ok(Some((row, steps)))
+    }
+
+    async fn settle_row(
+        &self,
+        key: &KeyColumns,
+        outcome: Option<&ResponseColumns>,
+        ttl: Duration,
+    ) -> Result<Settled, StoreError> {
+        let sql = &self.statements().lease;
+        let mut writing = self.begin(Limits::for_ours(SETTLE_LIMIT)).await?;
+        let settled = lease::settle(&mut writing.tx, sql, key, outcome, ttl)
+            .await
+            .map_err(store_error::<DB>)?;
+        if settled {
+            writing.commit().await?;
+            return Ok(Settled::Done);
+        }
+        let found = lease::inspect::<DB>(&mut writing.tx, sql, key)
+            .await
+            .map_err(store_error::<DB>)?;
+        writing.give_back().await;
+        Ok(Settled::Not(found.map(|row| row.state)))
+    }
+}
+
+/// Whether a key was an operator's to settle, or how far it is instead.
+enum Settled {
+    Done,
+    Not(Option<State>),
 }
 
 /// How long the database gives an operator's word.

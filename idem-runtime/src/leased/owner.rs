@@ -37,21 +37,12 @@ pub(super) enum Fenced {
 }
 
 /// How long the work of a transaction step may take.
-const STEP_LIMIT: Duration = Duration::from_mins(1);
+pub(super) const WORK_LIMIT: Duration = Duration::from_mins(1);
 
 impl<DB: Backend> Owner<DB> {
-    /// Runs a future to its end, whatever becomes of the caller.
-    pub(super) async fn detached<T, F>(&self, work: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T, StoreError>> + Send + 'static,
-    {
-        self.handle.detached(work).await
-    }
-
     /// Begins a transaction in which a step's own work runs.
     pub(super) async fn begin_work(&self) -> Result<Writing<DB>, StoreError> {
-        self.handle.begin(Limits::for_work(STEP_LIMIT)).await
+        self.handle.begin(Limits::for_work(WORK_LIMIT)).await
     }
 
     async fn begin(&self) -> Result<Writing<DB>, StoreError> {
@@ -59,7 +50,7 @@ impl<DB: Backend> Owner<DB> {
     }
 
     /// Renews the lease: the claim holds from now on as long as at first.
-    pub(super) async fn renew(&self) -> Result<Fenced, StoreError> {
+    pub(super) async fn renew(self: Arc<Self>) -> Result<Fenced, StoreError> {
         let mut writing = self.begin().await?;
         let renewed = self.renew_in(&mut writing).await;
         self.end(writing, renewed).await
@@ -141,16 +132,19 @@ impl<DB: Backend> Owner<DB> {
     }
 
     /// Stores the outcome of the run.
-    pub(super) async fn finish(&self, columns: &ResponseColumns) -> Result<Fenced, StoreError> {
+    pub(super) async fn finish(
+        self: Arc<Self>,
+        columns: Arc<ResponseColumns>,
+    ) -> Result<Fenced, StoreError> {
         let mut writing = self.begin().await?;
         let sql = &self.handle.statements().lease;
         let stored =
-            lease::finish(&mut writing.tx, sql, &self.fence, columns, self.terms.ttl).await;
+            lease::finish(&mut writing.tx, sql, &self.fence, &columns, self.terms.ttl).await;
         self.end(writing, stored).await
     }
 
     /// Gives the key back for the next attempt.
-    pub(super) async fn release(&self) -> Result<Fenced, StoreError> {
+    pub(super) async fn release(self: Arc<Self>) -> Result<Fenced, StoreError> {
         let mut writing = self.begin().await?;
         let sql = &self.handle.statements().lease;
         let released = lease::release(&mut writing.tx, sql, &self.fence).await;
@@ -186,7 +180,7 @@ impl<DB: Backend> Owner<DB> {
     }
 
     /// Reads the key, whoever owns it by now.
-    pub(super) async fn read(&self) -> Result<Option<StoredRow>, StoreError> {
+    pub(super) async fn read(self: Arc<Self>) -> Result<Option<StoredRow>, StoreError> {
         self.handle.read(&self.fence.key).await
     }
 
@@ -207,10 +201,12 @@ impl<DB: Backend> Owner<DB> {
 
 async fn beat<DB: Backend>(owner: Arc<Owner<DB>>, stop: CancellationToken) {
     let period = owner.terms.lease / 3;
+    let mut pause = period;
     // Only the pause can be interrupted, never a statement.
-    while stop.run_until_cancelled(sleep(period)).await.is_some() {
-        match owner.renew().await {
-            Ok(Fenced::Done) => {}
+    while stop.run_until_cancelled(sleep(pause)).await.is_some() {
+        let renewal = Arc::clone(&owner).renew();
+        match owner.handle.in_time(period, renewal).await {
+            Ok(Fenced::Done) => pause = period,
             Ok(Fenced::LeaseLost | Fenced::Ended) => {
                 if !stop.is_cancelled() {
                     tracing::warn!("the lease is lost; the run that holds it changes nothing more");
@@ -219,6 +215,8 @@ async fn beat<DB: Backend>(owner: Arc<Owner<DB>>, stop: CancellationToken) {
             }
             Err(error) => {
                 report(&error);
+                // A third of the lease is left, or two.
+                pause = period / 4;
             }
         }
     }

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::owner::{Fenced, Owner};
+use super::owner::{Fenced, Owner, WORK_LIMIT};
 use crate::claim::Claim;
 use crate::engine::report;
 use crate::error::StoreError;
@@ -64,6 +65,9 @@ pub enum StepError<E> {
     /// The result does not serialise to JSON, so it is not recorded.
     #[error("the result of the step cannot be serialised")]
     Serialize(#[source] serde_json::Error),
+    /// The work of a [`transaction`](Lease::transaction) took more than a minute.
+    #[error("the transaction of the step took more than a minute")]
+    TimedOut,
     /// The step ended its transaction itself; its writes may stand without a record.
     #[error("the step ended the transaction that would have recorded it")]
     EndedByWork,
@@ -115,16 +119,18 @@ impl<DB: Backend> Lease<DB> {
         }
         let (owner, step) = (Arc::clone(&self.owner), name.to_owned());
         let begun = async move { owner.begin_step(&step).await };
-        passed(self.owner.detached(begun).await?)?;
+        passed(self.detached(begun).await?)?;
         let value = work().await.map_err(StepError::Work)?;
         let result = serde_json::to_vec(&value).map_err(StepError::Serialize)?;
         let (owner, step) = (Arc::clone(&self.owner), name.to_owned());
         let ended = async move { owner.end_step(&step, result).await };
-        passed(self.owner.detached(ended).await?)?;
+        passed(self.detached(ended).await?)?;
         Ok(value)
     }
 
     /// Runs a step whose writes and whose record commit together: either both are there or none.
+    ///
+    /// The work may take a minute: it holds a connection, and what it has locked.
     ///
     /// # Errors
     /// [`StepError`]; after any of them but [`StepError::EndedByWork`] the writes are rolled back.
@@ -140,16 +146,15 @@ impl<DB: Backend> Lease<DB> {
             return Ok(recorded);
         }
         let owner = Arc::clone(&self.owner);
-        let mut writing = self
-            .owner
-            .detached(async move { owner.begin_work().await })
-            .await?;
-        let done = match work(&mut writing.tx).await {
-            Ok(value) => match serde_json::to_vec(&value) {
+        let begun = async move { owner.begin_work().await };
+        let mut writing = self.detached(begun).await?;
+        let done = match timeout(WORK_LIMIT, work(&mut writing.tx)).await {
+            Ok(Ok(value)) => match serde_json::to_vec(&value) {
                 Ok(result) => Ok((value, result)),
                 Err(error) => Err(StepError::Serialize(error)),
             },
-            Err(error) => Err(StepError::Work(error)),
+            Ok(Err(error)) => Err(StepError::Work(error)),
+            Err(_) => Err(StepError::TimedOut),
         };
         let (value, result) = match done {
             Ok(done) => done,
@@ -158,14 +163,23 @@ impl<DB: Backend> Lease<DB> {
                     writing.give_back().await;
                     Ok(())
                 };
-                self.owner.detached(back).await?;
+                self.detached(back).await?;
                 return Err(error);
             }
         };
         let (owner, step) = (Arc::clone(&self.owner), name.to_owned());
         let ended = async move { owner.end_transaction(writing, &step, result).await };
-        passed(self.owner.detached(ended).await?)?;
+        passed(self.detached(ended).await?)?;
         Ok(value)
+    }
+
+    /// Runs an operation of the owner to its end, whatever becomes of the step.
+    async fn detached<T, F>(&self, operation: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
+        self.owner.handle.detached_in_time(operation).await
     }
 
     /// Takes a step's name for this run, and returns what an earlier attempt has recorded.
@@ -199,7 +213,7 @@ impl<DB: Backend> Lease<DB> {
                     "the recorded result cannot be deserialised; the key is parked for an operator"
                 );
                 let parking = Arc::clone(owner);
-                if let Err(error) = owner.detached(async move { parking.park().await }).await {
+                if let Err(error) = self.detached(async move { parking.park().await }).await {
                     report(&error);
                 }
                 // Parked or not: this run must not go past a step that it cannot read.

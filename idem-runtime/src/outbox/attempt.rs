@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::settings::Settings;
 use super::{Envelope, Sink, SinkError};
-use crate::engine::report;
+use crate::engine::{STORE_LIMIT, report};
 use crate::error::StoreError;
 use crate::handle::Idempotency;
 use crate::store::outbox::{self, Claimed, MessageRow, Verdict};
@@ -77,7 +77,8 @@ pub(super) async fn settle<DB: Backend>(
     until: Instant,
 ) {
     loop {
-        match settle_once(handle, claimed, verdict).await {
+        let once = settle_once(handle.clone(), claimed, verdict.clone());
+        match handle.in_time(STORE_LIMIT, once).await {
             Ok(true) => return,
             Ok(false) => {
                 tracing::warn!("a message was settled by another relay; it may be sent twice");
@@ -95,13 +96,13 @@ pub(super) async fn settle<DB: Backend>(
 }
 
 async fn settle_once<DB: Backend>(
-    handle: &Idempotency<DB>,
+    handle: Idempotency<DB>,
     claimed: Claimed,
-    verdict: &Verdict,
+    verdict: Verdict,
 ) -> Result<bool, StoreError> {
     let mut writing = handle.begin(LIMITS).await?;
     let sql = &handle.statements().outbox;
-    match outbox::settle::<DB>(&mut writing.tx, sql, claimed, verdict).await {
+    match outbox::settle::<DB>(&mut writing.tx, sql, claimed, &verdict).await {
         Ok(settled) => writing.commit().await.map(|()| settled),
         Err(error) => {
             writing.give_back().await;

@@ -24,7 +24,7 @@ impl<DB: Backend> Outbox<'_, DB> {
     pub async fn dead_letters(&self, limit: u32) -> Result<Vec<DeadLetter>, StoreError> {
         let handle = self.handle.clone();
         self.handle
-            .detached(async move {
+            .detached_in_time(async move {
                 let mut conn = handle.acquire().await?;
                 let sql = &handle.statements().outbox;
                 let rows = outbox::dead::<DB>(&mut conn, sql, limit).await;
@@ -51,7 +51,7 @@ impl<DB: Backend> Outbox<'_, DB> {
     pub async fn resend(&self, id: Uuid) -> Result<bool, StoreError> {
         let handle = self.handle.clone();
         self.handle
-            .detached(async move {
+            .detached_in_time(async move {
                 let _turn = if DB::SINGLE_WRITER {
                     Some(handle.turn_to_write().await?)
                 } else {

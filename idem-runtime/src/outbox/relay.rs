@@ -194,7 +194,7 @@ impl<DB: Backend, S: Sink> Relay<DB, S> {
                 }
             }
         };
-        Ok((self.handle.detached(claim).await?, until))
+        Ok((self.handle.detached_in_time(claim).await?, until))
     }
 
     /// One attempt at a message: publishes it, and writes down how it went.

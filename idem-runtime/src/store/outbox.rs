@@ -177,7 +177,7 @@ pub(crate) async fn claim<DB: Store>(
 }
 
 /// What a relay says about a row of its own.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Verdict {
     /// The sink has confirmed it; the row is kept for this long.
     Sent { retention: Duration },

@@ -4,6 +4,7 @@
 mod stamp;
 
 mod clock;
+mod connection;
 mod contract;
 mod crashes;
 mod operators;

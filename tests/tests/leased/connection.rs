@@ -1,0 +1,196 @@
+//! The connection to PostgreSQL breaks at a commit: before it reaches the server, after the server
+//! has committed, or without anybody noticing.
+
+use std::time::Duration;
+
+use idem_tests::client::Pending;
+use idem_tests::database::TestDatabase;
+use idem_tests::leased::{LeasedApp, LeasedSetup, Order};
+use idem_tests::proxy::{Fault, Proxy};
+use idem_tests::{Answer, Kind};
+use serde_json::Value;
+
+stamp!(
+    postgres: a_claim_whose_commit_is_unknown_knows_its_row,
+    a_claim_that_is_not_committed_runs_nothing,
+    a_step_whose_commit_is_unknown_has_one_effect,
+    a_step_that_is_not_committed_has_one_effect,
+    a_store_whose_commit_is_unknown_is_answered,
+    a_store_that_is_not_committed_is_tried_again,
+    a_claim_on_a_silent_connection_keeps_no_key_in_memory,
+    a_step_on_a_silent_connection_ends,
+    a_store_on_a_silent_connection_is_tried_again,
+    a_renewal_on_a_silent_connection_loses_no_lease,
+);
+
+/// The points before a step's own commits: of its transaction, of its beginning, of its end.
+const BEFORE_A_COMMIT: [&str; 4] = ["claimed", "reserved", "charging", "recorded"];
+
+/// An application whose connections break where the test says.
+struct Line {
+    app: LeasedApp,
+    proxy: Proxy,
+    // The last field: the application goes before its database.
+    database: TestDatabase,
+}
+
+impl Line {
+    async fn start(kind: Kind, lease: Duration) -> Self {
+        let database = TestDatabase::create(kind).await;
+        let proxy = database.proxy().await;
+        let pool = database
+            .connect_through(&proxy, 5, Duration::from_secs(10))
+            .await;
+        let setup = LeasedSetup {
+            lease,
+            ..LeasedSetup::default()
+        };
+        let app = LeasedApp::on(&pool, setup, Order::default()).await;
+        Self {
+            app,
+            proxy,
+            database,
+        }
+    }
+
+    /// Longer than the test, so that no heartbeat comes in between.
+    async fn without_heartbeat(kind: Kind) -> Self {
+        Self::start(kind, Duration::from_mins(5)).await
+    }
+
+    /// Begins an order whose next commit after the point fails.
+    async fn fail_after(&self, point: &str, fault: Fault) -> Pending {
+        let gate = self.app.order.gates.at(point);
+        gate.close();
+        let running = self.app.order("k").start();
+        gate.until_arrived(1).await;
+        self.proxy.fail("commit", fault);
+        gate.open();
+        running
+    }
+
+    /// An order that was made by this attempt, stands once, and is replayed.
+    async fn assert_made(&self, answer: &Answer, attempt: u32) {
+        assert!(!self.proxy.is_armed(), "no commit was sent");
+        assert_eq!(answer.status, 201, "{answer:?}");
+        assert_eq!(answer.json::<Value>()["attempt"], attempt);
+        self.app.order("k").await.assert_replays(answer);
+        assert_eq!(self.database.effects().await, 2);
+    }
+}
+
+async fn a_claim_whose_commit_is_unknown_knows_its_row(kind: Kind) {
+    let line = Line::without_heartbeat(kind).await;
+    line.proxy.fail("commit", Fault::CutAfter);
+    let answer = line.app.order("k").await;
+    line.assert_made(&answer, 1).await;
+}
+
+async fn a_claim_that_is_not_committed_runs_nothing(kind: Kind) {
+    let line = Line::without_heartbeat(kind).await;
+    line.proxy.fail("commit", Fault::CutBefore);
+    let refused = line.app.order("k").await;
+    refused.assert_refused(503, "store-unavailable");
+    assert_eq!(line.app.order.gates.at("claimed").arrived(), 0);
+    let answer = line.app.order("k").await;
+    line.assert_made(&answer, 1).await;
+}
+
+async fn a_step_whose_commit_is_unknown_has_one_effect(kind: Kind) {
+    for point in BEFORE_A_COMMIT {
+        let line = Line::without_heartbeat(kind).await;
+        let failed = line.fail_after(point, Fault::CutAfter).await.answer().await;
+        assert_eq!(failed.status, 503, "{point}: {failed:?}");
+        let answer = line.app.order("k").await;
+        line.assert_made(&answer, 2).await;
+    }
+}
+
+async fn a_step_that_is_not_committed_has_one_effect(kind: Kind) {
+    for point in BEFORE_A_COMMIT {
+        let line = Line::without_heartbeat(kind).await;
+        let failed = line
+            .fail_after(point, Fault::CutBefore)
+            .await
+            .answer()
+            .await;
+        assert_eq!(failed.status, 503, "{point}: {failed:?}");
+        let answer = line.app.order("k").await;
+        // A key whose first step left nothing is new.
+        let attempt = if point == "claimed" { 1 } else { 2 };
+        line.assert_made(&answer, attempt).await;
+    }
+}
+
+async fn a_store_whose_commit_is_unknown_is_answered(kind: Kind) {
+    let line = Line::without_heartbeat(kind).await;
+    let running = line.fail_after("confirmed", Fault::CutAfter).await;
+    line.assert_made(&running.answer().await, 1).await;
+}
+
+async fn a_store_that_is_not_committed_is_tried_again(kind: Kind) {
+    let line = Line::without_heartbeat(kind).await;
+    let running = line.fail_after("confirmed", Fault::CutBefore).await;
+    line.assert_made(&running.answer().await, 1).await;
+}
+
+async fn a_claim_on_a_silent_connection_keeps_no_key_in_memory(kind: Kind) {
+    let at = async |statement| {
+        let line = Line::without_heartbeat(kind).await;
+        line.proxy.fail(statement, Fault::Blackhole);
+        let refused = line.app.order("k").await;
+        refused.assert_refused(503, "store-unavailable");
+        assert_eq!(line.app.order.gates.at("claimed").arrived(), 0);
+        line.database.until_no_transaction_is_open().await;
+        let answer = line.app.order("k").await;
+        line.assert_made(&answer, 1).await;
+    };
+    tokio::join!(
+        at("begin"),
+        at("insert into idempotency_keys"),
+        at("commit")
+    );
+}
+
+async fn a_step_on_a_silent_connection_ends(kind: Kind) {
+    let after = async |point| {
+        let line = Line::without_heartbeat(kind).await;
+        let silent = line.fail_after(point, Fault::Blackhole).await;
+        let failed = silent.answer().await;
+        assert_eq!(failed.status, 503, "{point}: {failed:?}");
+        let mut answer = line.app.order("k").await;
+        while answer.status == 409 {
+            answer = line.app.order("k").await;
+        }
+        let attempt = if point == "claimed" { 1 } else { 2 };
+        line.assert_made(&answer, attempt).await;
+    };
+    let [first, second, third, fourth] = BEFORE_A_COMMIT;
+    tokio::join!(after(first), after(second), after(third), after(fourth));
+}
+
+async fn a_store_on_a_silent_connection_is_tried_again(kind: Kind) {
+    // The server ends a transaction that pauses for two thirds of the lease.
+    let line = Line::start(kind, Duration::from_secs(6)).await;
+    let running = line.fail_after("confirmed", Fault::Blackhole).await;
+    line.assert_made(&running.answer().await, 1).await;
+}
+
+async fn a_renewal_on_a_silent_connection_loses_no_lease(kind: Kind) {
+    let line = Line::start(kind, Duration::from_secs(6)).await;
+    let (gate, elsewhere) = (
+        line.app.order.gates.at("charging"),
+        LeasedApp::start(&line.database).await,
+    );
+    gate.close();
+    let running = line.app.order("k").start();
+    gate.until_arrived(1).await;
+    line.proxy.fail("begin", Fault::Blackhole);
+    let claimed = line.app.find("k").await.locked_until;
+    while line.app.find("k").await.locked_until == claimed {
+        let meanwhile = elsewhere.order("k").await;
+        meanwhile.assert_refused(409, "in-progress");
+    }
+    gate.open();
+    line.assert_made(&running.answer().await, 1).await;
+}
