@@ -104,6 +104,7 @@ impl<DB: Backend> Idempotency<DB> {
     }
 
     async fn pursue<W: Attempt<DB>>(&self, job: &Job, mut work: W) -> Answer<W::Value> {
+        let arrived = Instant::now();
         let mut patience = Patience::new(job.policy.wait);
         loop {
             // The token comes before the question: a drain that begins in between waits for us.
@@ -115,7 +116,7 @@ impl<DB: Backend> Idempotency<DB> {
                 Entrance::Occupied(occupied) => {
                     drop(token);
                     match occupied
-                        .meet(job.fingerprint, patience.deadline, STORE_LIMIT)
+                        .meet(job.fingerprint, arrived, patience.deadline, STORE_LIMIT)
                         .await
                     {
                         Met::Finished(finished, ran) => {

@@ -53,6 +53,8 @@ pub(crate) struct InFlight(Arc<Mutex<HashMap<Arc<Identity>, Occupied>>>);
 pub(crate) struct Occupied {
     fingerprint: Fingerprint,
     phase: watch::Receiver<Phase>,
+    /// When its owner took the key in this process, before it asked the store.
+    began: Instant,
 }
 
 /// The outcome of [`InFlight::enter`].
@@ -72,6 +74,7 @@ impl InFlight {
         let occupied = Occupied {
             fingerprint,
             phase: watching.clone(),
+            began: Instant::now(),
         };
         entries.insert(Arc::clone(identity), occupied);
         observe::in_flight(entries.len());
@@ -182,10 +185,13 @@ pub(crate) enum Met {
 
 impl Occupied {
     /// Waits for the owner until `deadline`. While the owner still asks the store, nobody
-    /// knows whose the key is, and `claim_limit` bounds the wait for that.
+    /// knows whose the key is, and `claim_limit` bounds the wait for that. That the key is
+    /// in another process is news only if the owner asked after `arrived`: the other process may
+    /// have answered its client in between, who then sent us.
     pub(crate) async fn meet(
         mut self,
         fingerprint: Fingerprint,
+        arrived: Instant,
         deadline: Instant,
         claim_limit: Duration,
     ) -> Met {
@@ -201,7 +207,9 @@ impl Occupied {
                     deadline
                 }
                 Phase::Over(Over::Finished(finished)) => return Met::Finished(finished, ran),
-                Phase::Over(Over::Elsewhere) if self.fingerprint == fingerprint => {
+                Phase::Over(Over::Elsewhere)
+                    if self.fingerprint == fingerprint && self.began >= arrived =>
+                {
                     return Met::Elsewhere;
                 }
                 Phase::Over(Over::Unavailable) => return Met::Unavailable,

@@ -19,6 +19,7 @@ use crate::client::Request;
 use crate::database::{Kind, Pool, TestDatabase};
 use crate::gate::Gate;
 use crate::handlers::{self, AppState};
+use crate::pgbouncer::PgBouncer;
 use crate::proxy::Proxy;
 use crate::script::Script;
 
@@ -37,6 +38,8 @@ pub struct Setup {
     pub layers: fn(Router) -> Router,
     /// Whether the connections go through a [`Proxy`]; for PostgreSQL.
     pub proxy: bool,
+    /// The mode of the [`PgBouncer`] that the connections go through, if they do.
+    pub pgbouncer: Option<&'static str>,
 }
 
 impl Default for Setup {
@@ -48,6 +51,7 @@ impl Default for Setup {
             migrate: true,
             layers: |router| router,
             proxy: false,
+            pgbouncer: None,
         }
     }
 }
@@ -247,6 +251,7 @@ pub struct TestApp {
     keys_table: &'static str,
     client: reqwest::Client,
     server: AbortHandle,
+    _pgbouncer: Option<PgBouncer>,
     // The last field: the server goes before its database.
     owned: Arc<TestDatabase>,
 }
@@ -278,13 +283,15 @@ impl TestApp {
         } else {
             None
         };
-        let pool = match &proxy {
-            Some(proxy) => {
-                owned
-                    .connect_through(proxy, size, setup.acquire_timeout)
-                    .await
-            }
-            None => owned.connect(size, setup.acquire_timeout).await,
+        let pgbouncer = match setup.pgbouncer {
+            Some(mode) => Some(owned.pgbouncer(mode).await),
+            None => None,
+        };
+        let wait = setup.acquire_timeout;
+        let pool = match (&proxy, &pgbouncer) {
+            (Some(proxy), _) => owned.connect_through(proxy, size, wait).await,
+            (_, Some(pgbouncer)) => owned.connect_to(pgbouncer.port(), size, wait).await,
+            (None, None) => owned.connect(size, wait).await,
         };
         let database = owned.pool().clone();
         let handle = Handle::new(&pool, &setup.settings);
@@ -312,6 +319,7 @@ impl TestApp {
                 .unwrap_or("idempotency_keys"),
             client: client(),
             server: server.abort_handle(),
+            _pgbouncer: pgbouncer,
             owned,
         }
     }

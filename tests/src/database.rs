@@ -11,6 +11,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, PgPool, SqlitePool};
 use tempfile::TempDir;
 
 use crate::leased::Breaker;
+use crate::pgbouncer::PgBouncer;
 use crate::proxy::Proxy;
 
 /// Where a test runs.
@@ -161,6 +162,11 @@ impl TestDatabase {
     pub async fn breaker(&self) -> Breaker {
         let server = server();
         Breaker::start((server.get_host().to_owned(), server.get_port())).await
+    }
+
+    /// Starts a PgBouncer in front of the database's server, in this mode.
+    pub async fn pgbouncer(&self, mode: &str) -> PgBouncer {
+        PgBouncer::start(&server(), mode).await
     }
 
     /// Starts a proxy in front of the database's server.

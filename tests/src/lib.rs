@@ -12,6 +12,7 @@ pub mod database;
 pub mod gate;
 mod handlers;
 pub mod leased;
+pub mod pgbouncer;
 pub mod process;
 pub mod proxy;
 pub mod script;

@@ -1,7 +1,7 @@
 //! A payments API whose `POST /payments` can be retried without paying twice.
 //! `cargo run -p example-payments` keeps its data in `payments.db`.
 
-use std::{env, error::Error, net::SocketAddr, time::Duration, time::SystemTime};
+use std::{env, error::Error, time::Duration};
 
 use axum::extract::{FromRef, FromRequest, FromRequestParts, Path, State};
 use axum::http::{StatusCode, header, request::Parts};
@@ -11,8 +11,10 @@ use idem_runtime::{Idempotency, idempotent};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode};
 use sqlx::{Sqlite, SqlitePool};
+use tokio::net::TcpListener;
 use tokio::signal::{ctrl_c, unix::SignalKind, unix::signal};
-use tokio::{net::TcpListener, time::sleep};
+
+mod stage;
 
 #[derive(Clone, FromRef)]
 struct App {
@@ -36,24 +38,9 @@ async fn create_payment(
         .fetch_one(tx)
         .await?;
     // An error takes the row back with it.
-    authorize(&payment.source).await?;
+    stage::authorize(&payment.source).await?;
     let location = [(header::LOCATION, format!("/payments/{id}"))];
     Ok((StatusCode::CREATED, location, Json(Payment { id, payment })))
-}
-
-/// Plays the bank: the source says how the payment ends.
-async fn authorize(source: &str) -> Result<(), ApiError> {
-    match source {
-        "card_ok" => Ok(()),
-        "card_slow" => {
-            sleep(Duration::from_millis(500)).await;
-            Ok(())
-        }
-        "card_declined" => Err(ApiError(StatusCode::PAYMENT_REQUIRED, "declined")),
-        "card_unavailable" => Err(ApiError(StatusCode::SERVICE_UNAVAILABLE, "bank is closed")),
-        "card_panic" => panic!("the card broke the reader"),
-        _ => Err(ApiError(StatusCode::BAD_REQUEST, "unknown source")),
-    }
 }
 
 async fn list_payments(
@@ -166,7 +153,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .with_state(app);
     let address = env::var("LISTEN").unwrap_or("127.0.0.1:3000".into());
     let listener = TcpListener::bind(address).await?;
-    print_requests_to_try(listener.local_addr()?);
+    stage::print_requests_to_try(listener.local_addr()?);
     let server = axum::serve(listener, router);
     server.with_graceful_shutdown(asked_to_stop()).await?;
 
@@ -174,18 +161,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     idempotency.drain(Duration::from_secs(30)).await;
     sweeper.stop().await;
     Ok(())
-}
-
-fn print_requests_to_try(address: SocketAddr) {
-    let key = SystemTime::UNIX_EPOCH
-        .elapsed()
-        .map_or(0, |age| age.as_secs());
-    let curl = format!(
-        "curl -i http://{address}/payments -H 'idempotency-key: {key}' \
-         -H 'authorization: Bearer alice-token' -H 'content-type: application/json' \
-         -d '{{\"amount\": 500, \"currency\": \"usd\", \"source\": \"card_ok\"}}'"
-    );
-    println!("listening on http://{address}; try a payment and its retry:\n{curl}\n{curl}");
 }
 
 async fn asked_to_stop() {

@@ -1,5 +1,6 @@
 //! Orders in leased mode as a process of its own, on the database `DATABASE_URL`, with the provider
-//! at `PSP_URL` and a lease of `LEASE_MS`, until its standard input ends.
+//! at `PSP_URL`, a lease of `LEASE_MS`, and a pause of `PAUSE_MS` at each point, until its standard
+//! input ends.
 //! `POST /control/{point}/…` works the gates inside, and `GET /clock` tells the process's time.
 
 use std::env;
@@ -22,14 +23,14 @@ async fn main() {
         Kind::Postgres
     };
     let pool = connect(kind, &url, 5, Duration::from_secs(10)).await;
-    let lease = env::var("LEASE_MS").expect("LEASE_MS").parse();
     let setup = LeasedSetup {
-        lease: Duration::from_millis(lease.expect("milliseconds")),
+        lease: Duration::from_millis(milliseconds("LEASE_MS").expect("LEASE_MS")),
         ..LeasedSetup::default()
     };
     let order = Order {
         gates: Gates::default(),
         provider: Provider::at(&env::var("PSP_URL").expect("PSP_URL")),
+        pause: Duration::from_millis(milliseconds("PAUSE_MS").unwrap_or(0)),
     };
     let control = Router::new()
         .route("/control/{point}/close", post(close))
@@ -55,6 +56,11 @@ async fn main() {
     axum::serve(listener, router)
         .await
         .expect("the server serves");
+}
+
+fn milliseconds(variable: &str) -> Option<u64> {
+    let text = env::var(variable).ok()?;
+    Some(text.parse().expect("milliseconds"))
 }
 
 async fn close(State(gates): State<Gates>, Path(point): Path<String>) {

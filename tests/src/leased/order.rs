@@ -2,6 +2,7 @@
 //! in between.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -95,6 +96,8 @@ pub struct Order {
     pub gates: Gates,
     /// Who charges for it.
     pub provider: Provider,
+    /// How long a run stays at each point, so that a fault may find it there.
+    pub pause: Duration,
 }
 
 impl Order {
@@ -108,22 +111,28 @@ impl Order {
 
     async fn steps(&self, lease: AnyLease<'_>, card: &str) -> Result<Value, Failed> {
         let at = |point| self.gates.at(point);
-        at("claimed").pass().await;
+        let reach = async |point| {
+            at(point).pass().await;
+            // Where a fence is needed most, a fault is to come most.
+            let share = if point == "confirmed" { 4 } else { 1 };
+            tokio::time::sleep(self.pause * share).await;
+        };
+        reach("claimed").await;
         let reserved = lease.effect("reserve", at("reserving")).await?;
-        at("reserved").pass().await;
+        reach("reserved").await;
 
         let key = lease.claim().derive_key("charge").to_string();
         let charge = async || {
-            at("charging").pass().await;
+            reach("charging").await;
             let charge = self.provider.charge(&key, card).await?;
-            at("charged").pass().await;
+            reach("charged").await;
             Ok::<_, Failed>(charge)
         };
         let charge: String = lease.step("charge", charge).await?;
-        at("recorded").pass().await;
+        reach("recorded").await;
 
         let confirmed = lease.effect("confirm", at("confirming")).await?;
-        at("confirmed").pass().await;
+        reach("confirmed").await;
         Ok(json!({
             "attempt": lease.claim().attempt(),
             "reserved": reserved,

@@ -4,18 +4,40 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use idem_tests::Answer;
 use idem_tests::database::Kind;
+use serde_json::Value;
 
-use crate::clients::{BODY, Operation, Tally};
+use crate::Mode;
+use crate::clients::{Body, Operation, Tally};
 use crate::fleet::Fleet;
+
+impl Mode {
+    /// What one operation writes, by label; the label is the key where there is none.
+    fn effects(self) -> &'static [Option<&'static str>] {
+        match self {
+            Self::Atomic => &[None],
+            Self::Leased => &[Some("reserve"), Some("confirm")],
+        }
+    }
+
+    /// The member of an answer that names an effect.
+    fn effect_id(self) -> &'static str {
+        match self {
+            Self::Atomic => "effect",
+            Self::Leased => "reserved",
+        }
+    }
+}
 
 /// A run's figures and what it found.
 #[derive(Debug)]
 pub(crate) struct Report {
     run: String,
     kills: usize,
+    freezes: usize,
     tally: Tally,
 }
 
@@ -25,6 +47,7 @@ impl fmt::Display for Report {
             operations,
             tries,
             replays,
+            take_overs,
             in_progress,
             mismatches,
             unavailable,
@@ -33,12 +56,13 @@ impl fmt::Display for Report {
         } = &self.tally;
         write!(
             f,
-            "{}: {} keys, {tries} tries, {} kills, {replays} replays, {in_progress} answers 409, \
-             {mismatches} answers 422, {unavailable} answers 503, {unanswered} without answer, \
-             {} violations",
+            "{}: {} keys, {tries} tries, {} kills, {} freezes, {replays} replays, \
+             {take_overs} take-overs, {in_progress} answers 409, {mismatches} answers 422, \
+             {unavailable} answers 503, {unanswered} without answer, {} violations",
             self.run,
             operations.len(),
             self.kills,
+            self.freezes,
             violations.len()
         )
     }
@@ -60,14 +84,22 @@ impl Report {
             ("lost answer", tally.unanswered),
         ] {
             // On SQLite in one process nothing makes the store unavailable.
-            let never = what == "503" && self.run.starts_with("Sqlite");
+            let never = what == "503" && self.run.contains("Sqlite");
             assert!(never || count > 0, "I10: not a single {what}: {self}");
         }
+        let leased = self.run.starts_with("Leased");
+        assert!(
+            !leased || (self.freezes > 0 && tally.take_overs > 0),
+            "I10: not a single freeze or take-over: {self}"
+        );
     }
 
     pub(crate) fn assert_finds(&self, bug: &str, invariant: &str) {
         println!("{bug}: {self}");
         let found = &self.tally.violations;
+        for violation in found.iter().take(3) {
+            println!("  {violation}");
+        }
         let found = found
             .iter()
             .any(|violation| violation.starts_with(invariant));
@@ -81,8 +113,9 @@ impl Report {
 pub(crate) async fn audit(fleet: &Fleet, tally: Tally) -> Report {
     let run = &fleet.run;
     let mut report = Report {
-        run: format!("{:?} {}", run.kind, run.bug),
+        run: format!("{:?} {:?} {}", run.mode, run.kind, run.bug),
         kills: fleet.kills.load(Ordering::Relaxed),
+        freezes: fleet.freezes.load(Ordering::Relaxed),
         tally,
     };
     // I7: no session holds a transaction of the dead.
@@ -98,9 +131,17 @@ pub(crate) async fn audit(fleet: &Fleet, tally: Tally) -> Report {
     }
     let all = i64::try_from(operations.len()).expect("a small number");
     let (found, keys) = (fleet.database.effects().await, fleet.database.keys().await);
-    if found != keys || keys != all {
+    let each = i64::try_from(run.mode.effects().len()).expect("a small number");
+    if found != each * keys || keys != all {
         let violation = format!("I4: {found} effects and {keys} records of {all} operations");
         report.tally.violations.push(violation);
+    }
+    if let Some(psp) = &fleet.psp {
+        let charges = psp.charges().await.len();
+        if charges != operations.len() {
+            let violation = format!("I1: {charges} charges for {all} operations");
+            report.tally.violations.push(violation);
+        }
     }
     report.tally.operations = operations;
     report
@@ -108,13 +149,16 @@ pub(crate) async fn audit(fleet: &Fleet, tally: Tally) -> Report {
 
 /// One more try after everything has calmed down.
 async fn settled(fleet: &Fleet, operation: &Operation) -> Option<Answer> {
-    for _ in 0..100 {
-        let retry = fleet.send(operation.account, &operation.key, BODY).await;
+    let deadline = Instant::now() + Duration::from_secs(15);
+    while Instant::now() < deadline {
+        let retry = fleet
+            .send(&operation.account, &operation.key, Body::Ours)
+            .await;
         let answer = retry.answer_if_any().await?;
         if answer.status == 201 {
             return Some(answer);
         }
-        tokio::task::yield_now().await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     None
 }
@@ -140,19 +184,26 @@ async fn check(
             violations.push(format!("I2: two answers for {key} of {account}"));
         }
     }
-    let effect = last.json::<serde_json::Value>()["effect"].as_i64();
+    let mode = fleet.run.mode;
+    let effect = last.json::<Value>()[mode.effect_id()].as_i64();
     let effect = effect.expect("the id of an effect");
     if !effects.insert(effect) {
         violations.push(format!("I6: {account} sees another's effect for {key}"));
     }
     let database = fleet.database.pool();
-    let count =
-        format!("select count(*) from effects where label = '{key}' and account = '{account}'");
-    let count = database.number(&count).await;
-    if count > 1 {
-        violations.push(format!("I1: {count} effects for {key} of {account}"));
-    } else if count == 0 {
-        violations.push(format!("I3: no effect for {key} of {account}"));
+    for label in mode.effects() {
+        let label = label.unwrap_or(key);
+        let count = format!(
+            "select count(*) from effects where label = '{label}' and account = '{account}'"
+        );
+        let count = database.number(&count).await;
+        if count > 1 {
+            violations.push(format!(
+                "I1: {count} effects {label} for {key} of {account}"
+            ));
+        } else if count == 0 {
+            violations.push(format!("I3: no effect {label} for {key} of {account}"));
+        }
     }
     if fleet.run.kind == Kind::Postgres && fleet.run.bug.is_empty() {
         let record = format!(

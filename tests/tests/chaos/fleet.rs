@@ -6,11 +6,14 @@ use std::time::{Duration, Instant};
 
 use idem_tests::client::Pending;
 use idem_tests::database::{Kind, TestDatabase};
+use idem_tests::leased::Psp;
 use idem_tests::process::ServerProcess;
 use tokio::sync::RwLock;
+use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use crate::Run;
+use crate::clients::Body;
+use crate::{Mode, Run};
 
 /// Long enough for a kill to come in between, short enough for the run to end.
 const PAUSES: [&str; 2] = [
@@ -19,10 +22,16 @@ const PAUSES: [&str; 2] = [
      select count(*) from n",
 ];
 
+/// A third of it is longer than a busy machine makes a heartbeat wait.
+const LEASE: Duration = Duration::from_secs(1);
+
 pub(crate) struct Fleet {
     pub(crate) run: Run,
     pub(crate) database: TestDatabase,
+    /// Who charges in leased mode.
+    pub(crate) psp: Option<Psp>,
     pub(crate) kills: AtomicUsize,
+    pub(crate) freezes: AtomicUsize,
     servers: Vec<RwLock<Option<ServerProcess>>>,
     end: Instant,
 }
@@ -36,9 +45,15 @@ pub(crate) fn random(limit: usize) -> usize {
 impl Fleet {
     pub(crate) async fn start(run: Run) -> Self {
         let database = TestDatabase::create(run.kind).await;
+        let psp = match run.mode {
+            Mode::Atomic => None,
+            Mode::Leased => Some(Psp::start().await),
+        };
         let mut fleet = Self {
             database,
+            psp,
             kills: AtomicUsize::new(0),
+            freezes: AtomicUsize::new(0),
             servers: Vec::new(),
             end: Instant::now() + run.limit,
             run,
@@ -51,11 +66,15 @@ impl Fleet {
     }
 
     async fn serve(&self) -> ServerProcess {
-        let environment = [
+        let lease = LEASE.as_millis().to_string();
+        let mut environment = vec![
             ("DATABASE_URL", self.database.url()),
             ("STATEMENT", PAUSES[usize::from(self.run.kind.is_sqlite())]),
             ("IDEM_SEEDED_BUG", self.run.bug),
+            ("LEASE_MS", &lease),
+            ("PAUSE_MS", "10"),
         ];
+        environment.extend(self.psp.iter().map(|psp| ("PSP_URL", psp.url())));
         ServerProcess::start(&self.run.program, Path::new("."), &environment).await
     }
 
@@ -63,8 +82,10 @@ impl Fleet {
         Instant::now() >= self.end
     }
 
-    /// Kills one process after the other, and now and then a few sessions.
+    /// Kills one process after the other, and now and then a few sessions. In leased mode some
+    /// stand still first, for longer than their lease, and go on for a while.
     pub(crate) async fn kill_until_over(&self) {
+        let mut frozen = JoinSet::new();
         while !self.is_over() {
             tokio::time::sleep(Duration::from_millis(30 + random(130) as u64)).await;
             if self.run.kind == Kind::Postgres && random(3) == 0 {
@@ -79,7 +100,12 @@ impl Fleet {
             };
             let mut place = self.servers[random(self.servers.len())].write().await;
             if let Some(victim) = std::mem::replace(&mut *place, fresh) {
-                victim.kill().await;
+                if self.run.mode == Mode::Leased && random(4) == 0 {
+                    self.freezes.fetch_add(1, Ordering::Relaxed);
+                    frozen.spawn(freeze(victim));
+                } else {
+                    victim.kill().await;
+                }
             }
             if place.is_none() {
                 *place = Some(self.serve().await);
@@ -87,6 +113,7 @@ impl Fleet {
             drop(place);
             self.kills.fetch_add(1, Ordering::Relaxed);
         }
+        frozen.join_all().await;
     }
 
     async fn end_sessions(&self) {
@@ -97,16 +124,33 @@ impl Fleet {
         self.database.pool().number(kill).await;
     }
 
+    /// The tenant of an operation. An effect of a leased order does not tell its key.
+    pub(crate) fn account(&self, account: &str, key: &str) -> String {
+        match self.run.mode {
+            Mode::Atomic => account.to_owned(),
+            Mode::Leased => format!("{account}-{key}"),
+        }
+    }
+
     /// Begins a request to some process.
-    pub(crate) async fn send(&self, account: &str, key: &str, body: &'static str) -> Pending {
+    pub(crate) async fn send(&self, account: &str, key: &str, body: Body) -> Pending {
         let server = self.servers[random(self.servers.len())].read().await;
         let server = server.as_ref().expect("a server is in its place");
-        server
-            .post("/effects")
-            .account(account)
-            .key(key)
-            .header("x-label", key)
-            .body(body)
-            .start()
+        let request = match self.run.mode {
+            Mode::Atomic => server
+                .post("/effects")
+                .header("x-label", key)
+                .body(body.text()),
+            Mode::Leased => server.post("/orders").json(body.text()),
+        };
+        request.account(account).key(key).start()
     }
+}
+
+async fn freeze(victim: ServerProcess) {
+    victim.freeze().await;
+    tokio::time::sleep(LEASE * 2).await;
+    victim.thaw().await;
+    tokio::time::sleep(LEASE / 2).await;
+    victim.kill().await;
 }

@@ -1,7 +1,7 @@
 //! Duplicates from many clients, some of which leave, to processes and sessions that are killed all
 //! the time; then an audit of what clients, effects, records, and sessions say.
 //!
-//! `IDEM_CHAOS_SECONDS` says how long each run takes. The audit must also find something: servers
+//! `IDEM_CHAOS_SECONDS` says how long each run takes, `IDEM_CHAOS_BUG` which bug alone is sought. The audit must also find something: servers
 //! with bugs in them, which `scripts/test` builds, are run in the same way.
 
 mod audit;
@@ -17,9 +17,27 @@ use audit::Report;
 use fleet::Fleet;
 use idem_tests::database::Kind;
 
+/// How the servers keep their promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Atomic,
+    Leased,
+}
+
+impl Mode {
+    /// The name of the servers' program.
+    fn program(self) -> &'static str {
+        match self {
+            Self::Atomic => "idem-test-server",
+            Self::Leased => "idem-order-server",
+        }
+    }
+}
+
 /// A run of the harness.
 #[derive(Clone, Debug)]
 struct Run {
+    mode: Mode,
     kind: Kind,
     processes: usize,
     program: PathBuf,
@@ -28,13 +46,18 @@ struct Run {
 }
 
 impl Run {
-    fn new(kind: Kind, processes: usize) -> Self {
+    fn new(mode: Mode, kind: Kind, processes: usize) -> Self {
         let seconds = env::var("IDEM_CHAOS_SECONDS").ok();
         let seconds = seconds.map_or(20, |seconds| seconds.parse().expect("a number of seconds"));
+        let program = match mode {
+            Mode::Atomic => env!("CARGO_BIN_EXE_idem-test-server"),
+            Mode::Leased => env!("CARGO_BIN_EXE_idem-order-server"),
+        };
         Self {
+            mode,
             kind,
             processes,
-            program: env!("CARGO_BIN_EXE_idem-test-server").into(),
+            program: program.into(),
             bug: "",
             limit: Duration::from_secs(seconds),
         }
@@ -43,12 +66,11 @@ impl Run {
     /// The same with a server that has a bug.
     #[cfg_attr(not(feature = "seeded-bugs"), allow(dead_code))]
     fn with_bug(self, bug: &'static str) -> Self {
-        let program = env::var_os("IDEM_SEEDED_SERVER");
-        let program = program
-            .expect("IDEM_SEEDED_SERVER is not set: run scripts/test")
-            .into();
+        let folder = env::var_os("IDEM_SEEDED_SERVERS");
+        let folder =
+            PathBuf::from(folder.expect("IDEM_SEEDED_SERVERS is not set: run scripts/test"));
         Self {
-            program,
+            program: folder.join(self.mode.program()),
             bug,
             ..self
         }
@@ -68,7 +90,8 @@ impl Run {
     ignore = "needs PostgreSQL: run scripts/test"
 )]
 async fn no_crash_repeats_or_loses_an_effect_on_postgres() {
-    Run::new(Kind::Postgres, 3).report().await.assert_clean();
+    let run = Run::new(Mode::Atomic, Kind::Postgres, 3);
+    run.report().await.assert_clean();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -77,7 +100,18 @@ async fn no_crash_repeats_or_loses_an_effect_on_postgres() {
     ignore = "takes long: run scripts/test"
 )]
 async fn no_crash_repeats_or_loses_an_effect_on_sqlite() {
-    Run::new(Kind::Sqlite, 1).report().await.assert_clean();
+    let run = Run::new(Mode::Atomic, Kind::Sqlite, 1);
+    run.report().await.assert_clean();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[cfg_attr(
+    not(feature = "postgres-server"),
+    ignore = "needs PostgreSQL: run scripts/test"
+)]
+async fn no_crash_repeats_or_loses_a_leased_order() {
+    let run = Run::new(Mode::Leased, Kind::Postgres, 3);
+    run.report().await.assert_clean();
 }
 
 /// Each bug would break a promise, and each is found.
@@ -87,14 +121,20 @@ async fn no_crash_repeats_or_loses_an_effect_on_sqlite() {
     ignore = "needs servers with bugs: run scripts/test"
 )]
 async fn every_seeded_bug_is_found() {
-    for (bug, invariant) in [
-        ("store_after_commit", "I1"),
-        ("check_then_insert", "I1"),
-        ("answer_before_commit", "I3"),
-        ("tenant_left_out", "I6"),
-        ("fingerprint_of_nothing", "I5"),
+    let only = env::var("IDEM_CHAOS_BUG").ok();
+    for (mode, bug, invariant) in [
+        (Mode::Atomic, "store_after_commit", "I1"),
+        (Mode::Atomic, "check_then_insert", "I1"),
+        (Mode::Atomic, "answer_before_commit", "I3"),
+        (Mode::Atomic, "tenant_left_out", "I6"),
+        (Mode::Atomic, "fingerprint_of_nothing", "I5"),
+        (Mode::Leased, "no_fence", "I2"),
+        (Mode::Leased, "release_without_fence", "I1"),
     ] {
-        let report = Run::new(Kind::Postgres, 3).with_bug(bug).report().await;
-        report.assert_finds(bug, invariant);
+        if only.as_ref().is_some_and(|only| only != bug) {
+            continue;
+        }
+        let run = Run::new(mode, Kind::Postgres, 3).with_bug(bug);
+        run.report().await.assert_finds(bug, invariant);
     }
 }

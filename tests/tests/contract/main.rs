@@ -18,5 +18,6 @@ mod operation;
 mod options;
 mod record;
 mod replay;
+mod state_machine;
 mod sweep;
 mod tenants;

@@ -16,6 +16,7 @@ stamp!(
     a_slow_commit_is_waited_for,
     a_host_that_vanishes_holds_its_key_only_as_long_as_its_time_out,
     a_server_that_goes_silent_keeps_no_key_in_memory,
+    what_was_asked_before_an_answer_is_no_news_after_it,
 );
 
 type Cut = fn() -> Fault;
@@ -150,6 +151,37 @@ async fn a_server_that_goes_silent_keeps_no_key_in_memory(kind: Kind) {
         assert_eq!((app.effects().await, app.keys().await), (1, 1));
     };
     tokio::join!(at("begin"), at("select current_setting('idem.gate')"));
+}
+
+/// A duplicate asks whose the key is, and hears of it late. Meanwhile the key is done elsewhere, and
+/// who comes here knowing that is not told that it is in progress.
+async fn what_was_asked_before_an_answer_is_no_news_after_it(kind: Kind) {
+    let app = with_two_connections(kind).await;
+    let elsewhere = app.beside().await;
+    elsewhere.script.gate.close();
+    let first = elsewhere.post("/effects").key("k").start();
+    elsewhere.script.gate.until_arrived(1).await;
+    let reply = Gate::default();
+    reply.close();
+    proxy(&app).fail(
+        "select current_setting('idem.gate')",
+        Fault::Hold(reply.clone()),
+    );
+    let early = app.post("/effects").key("k").start();
+    reply.until_arrived(1).await;
+
+    elsewhere.script.gate.open();
+    let first = first.answer().await;
+    let late: Vec<_> = (0..5)
+        .map(|_| app.post("/effects").key("k").start())
+        .collect();
+    app.doors.entered.until_arrived(1 + late.len()).await;
+    reply.open();
+    early.answer().await.assert_refused(409, "in-progress");
+    for late in late {
+        late.answer().await.assert_replays(&first);
+    }
+    assert_eq!((app.effects().await, app.keys().await), (1, 1));
 }
 
 async fn with_two_connections(kind: Kind) -> TestApp {

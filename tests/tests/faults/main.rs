@@ -6,6 +6,7 @@
 mod stamp;
 
 mod connection;
+mod pgbouncer;
 mod round_trips;
 mod transaction;
 

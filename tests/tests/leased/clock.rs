@@ -5,13 +5,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use idem_tests::Kind;
 use idem_tests::database::TestDatabase;
-use idem_tests::leased::LeasedApp;
+use idem_tests::leased::{LeasedApp, Psp};
 use idem_tests::process::{Door, ServerProcess};
 use serde_json::Value;
 
-use crate::processes::{
-    LEASE, Psp, assert_charges, assert_once, order, retry_in_time, serve, stop_at,
-};
+use crate::processes::{LEASE, assert_charges, assert_once, order, retry_in_time, serve, stop_at};
 
 const DAY: u64 = 24 * 60 * 60;
 

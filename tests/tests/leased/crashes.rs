@@ -2,13 +2,11 @@
 
 use idem_tests::Kind;
 use idem_tests::database::TestDatabase;
-use idem_tests::leased::{POINTS, STORED};
+use idem_tests::leased::{POINTS, Psp, STORED};
 use idem_tests::process::Door;
 use serde_json::Value;
 
-use crate::processes::{
-    Psp, assert_charges, assert_once, order, retry, retry_in_time, serve, stop_at,
-};
+use crate::processes::{assert_charges, assert_once, order, retry, retry_in_time, serve, stop_at};
 
 async fn an_order_survives_the_death_of_its_process_at_every_point(kind: Kind) {
     let database = TestDatabase::create(kind).await;

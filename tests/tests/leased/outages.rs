@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use idem_tests::Kind;
 use idem_tests::database::TestDatabase;
-use idem_tests::leased::{Gates, LeasedApp, LeasedSetup, Order, POINTS, Provider};
+use idem_tests::leased::{LeasedApp, LeasedSetup, Order, POINTS, Provider, Psp};
 use idem_tests::process::Door;
 use serde_json::{Value, json};
 
-use crate::processes::{LEASE, Psp, assert_charges, assert_once, order, retry, serve, stop_at};
+use crate::processes::{LEASE, assert_charges, assert_once, order, retry, serve, stop_at};
 
 /// The provider charges and drops the connection: only the same derived key finds the charge.
 async fn a_provider_that_charges_and_drops_the_connection_charges_once(kind: Kind) {
@@ -103,8 +103,8 @@ async fn an_order_survives_the_loss_of_its_database_at_every_point(kind: Kind) {
         ..LeasedSetup::default()
     };
     let order = Order {
-        gates: Gates::default(),
         provider: Provider::at(psp.url()),
+        ..Order::default()
     };
     let app = LeasedApp::on(&pool, setup, order).await;
 

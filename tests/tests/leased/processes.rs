@@ -1,71 +1,20 @@
 //! Orders in several processes, with a provider in another one.
 
-use std::env;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use idem_tests::Answer;
 use idem_tests::client::{Pending, Request};
 use idem_tests::database::TestDatabase;
-use idem_tests::process::{Door, ServerProcess, build};
+use idem_tests::leased::Psp;
+use idem_tests::process::{Door, ServerProcess};
 use serde_json::{Value, json};
-use tempfile::TempDir;
-use tokio::sync::OnceCell;
 
 /// The lease of all these processes.
 pub(crate) const LEASE: Duration = Duration::from_secs(1);
 
 /// Within which a retry is answered after its owner's death.
 const TAKE_OVER: Duration = Duration::from_secs(2);
-
-/// The provider's program, built once.
-async fn psp() -> &'static Path {
-    static PROGRAM: OnceCell<PathBuf> = OnceCell::const_new();
-    PROGRAM.get_or_init(|| build("example-orders", "psp")).await
-}
-
-/// A provider with its own data, which survives its process.
-pub(crate) struct Psp {
-    folder: TempDir,
-    process: Option<ServerProcess>,
-    url: String,
-}
-
-impl Psp {
-    pub(crate) async fn start() -> Self {
-        let folder = TempDir::new().expect("a folder");
-        let process = Self::launch(&folder, "127.0.0.1:0").await;
-        let url = process.url().to_owned();
-        Self {
-            folder,
-            process: Some(process),
-            url,
-        }
-    }
-
-    async fn launch(folder: &TempDir, listen: &str) -> ServerProcess {
-        let environment = [("LISTEN", listen), ("DATABASE_URL", "sqlite:psp.db")];
-        ServerProcess::start(psp().await, folder.path(), &environment).await
-    }
-
-    pub(crate) fn url(&self) -> &str {
-        &self.url
-    }
-
-    pub(crate) async fn kill(&mut self) {
-        self.process.take().expect("a provider").kill().await;
-    }
-
-    pub(crate) async fn start_again(&mut self) {
-        let listen = self.url.trim_start_matches("http://");
-        self.process = Some(Self::launch(&self.folder, listen).await);
-    }
-
-    pub(crate) async fn charges(&self) -> Vec<Value> {
-        let process = self.process.as_ref().expect("a provider");
-        process.get("/charges").await.json()
-    }
-}
 
 /// Starts a server of orders.
 pub(crate) async fn serve(
