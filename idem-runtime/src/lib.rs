@@ -18,6 +18,7 @@
 //! | `axum` | yes | the HTTP side of the attribute |
 //! | `macros` | yes | the attribute |
 //! | `client` | | [`client`]: the side that retries, on reqwest |
+//! | `nats`, `rabbitmq`, `webhooks` | | sinks of the [`outbox`]: NATS JetStream, RabbitMQ, signed posts |
 //! | `metrics` | | counters, a histogram, and a gauge through the `metrics` facade |
 //!
 //! # Metrics
