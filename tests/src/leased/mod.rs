@@ -3,10 +3,8 @@
 
 mod any;
 mod app;
-mod breaker;
 mod order;
 
 pub use any::AnyLease;
 pub use app::{LeasedApp, LeasedSetup, serve};
-pub use breaker::Breaker;
 pub use order::{Gates, Order, POINTS, Provider, STORED};
