@@ -18,6 +18,7 @@
 //! | `axum` | yes | the HTTP side of the attribute |
 //! | `macros` | yes | the attribute |
 //! | `client` | | [`client`]: the side that retries, on reqwest |
+//! | `nats`, `rabbitmq`, `webhooks` | | sinks of the [`outbox`]: NATS JetStream, RabbitMQ, signed posts |
 //! | `metrics` | | counters, a histogram, and a gauge through the `metrics` facade |
 //!
 //! # Metrics
@@ -32,9 +33,9 @@
 //! Each claim has a span `idempotency` with `scope`, `tenant_hash`, `key_hash`, `attempt`, and
 //! `outcome`. Keys, tenants, bodies, and header values are in no span and no event.
 
-// Without the HTTP side or without a database, the parts that serve them are there for nobody.
+// Without the HTTP side or without PostgreSQL, the parts that serve them are there for nobody.
 #![cfg_attr(
-    not(all(feature = "axum", any(feature = "postgres", feature = "sqlite"))),
+    not(all(feature = "axum", feature = "postgres")),
     allow(dead_code, unused_imports, unreachable_pub)
 )]
 

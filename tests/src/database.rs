@@ -10,7 +10,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions, PgPool, SqlitePool};
 use tempfile::TempDir;
 
-use crate::leased::Breaker;
+use crate::breaker::Breaker;
 use crate::pgbouncer::PgBouncer;
 use crate::proxy::Proxy;
 

@@ -6,6 +6,8 @@
 //! stands before it, and opens it.
 
 pub mod app;
+pub mod breaker;
+pub mod broker;
 pub mod client;
 pub mod consumer;
 pub mod database;

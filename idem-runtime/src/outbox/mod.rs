@@ -4,6 +4,10 @@
 //! only if the writes are. A [`Relay`] takes it from there to a [`Sink`], at least once, and in
 //! order for each key; consumers see its effect once through `#[idempotent(message, …)]`.
 //!
+//! Sinks: NATS JetStream (feature `nats`), RabbitMQ (`rabbitmq`), and Standard Webhooks
+//! (`webhooks`), which leave TLS to the features of `async-nats`, `lapin`, and `reqwest`;
+//! [`in_process`] without a broker; and whatever implements [`Sink`].
+//!
 //! ```
 //! # #[cfg(feature = "sqlite")] {
 //! # use idem_runtime::outbox::{self, Message};
@@ -22,11 +26,17 @@
 mod attempt;
 mod dead;
 mod in_process;
+#[cfg(feature = "nats")]
+mod jetstream;
 mod message;
 mod outage;
+#[cfg(feature = "rabbitmq")]
+mod rabbitmq;
 mod relay;
 mod settings;
 mod sink;
+#[cfg(feature = "webhooks")]
+mod webhooks;
 
 use sqlx::{Database, Transaction};
 use uuid::Uuid;
@@ -37,9 +47,15 @@ use crate::store::{Backend, Store, Tables};
 
 pub use dead::DeadLetter;
 pub use in_process::{Delivery, InProcess, in_process};
+#[cfg(feature = "nats")]
+pub use jetstream::JetStream;
 pub use message::{Envelope, InvalidMessage, Message};
+#[cfg(feature = "rabbitmq")]
+pub use rabbitmq::RabbitMq;
 pub use relay::{Relay, RelayTask};
 pub use sink::{Sink, SinkError};
+#[cfg(feature = "webhooks")]
+pub use webhooks::{InvalidSecret, Webhooks};
 
 /// A connection with an open transaction, in which a message can be written.
 ///

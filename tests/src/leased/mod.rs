@@ -3,12 +3,10 @@
 
 mod any;
 mod app;
-mod breaker;
 mod order;
 mod psp;
 
 pub use any::AnyLease;
 pub use app::{LeasedApp, LeasedSetup, serve};
-pub use breaker::Breaker;
 pub use order::{Gates, Order, POINTS, Provider, STORED};
 pub use psp::Psp;

@@ -25,6 +25,7 @@ pub(crate) struct Tuning {
     pub(crate) max_attempts: u32,
     pub(crate) backoff: Duration,
     pub(crate) lease: Duration,
+    pub(crate) timeout: Duration,
     pub(crate) poll: Duration,
     pub(crate) retention: Duration,
 }
@@ -35,6 +36,7 @@ impl Default for Tuning {
             max_attempts: 20,
             backoff: Duration::from_millis(1),
             lease: Duration::from_secs(30),
+            timeout: Duration::from_secs(10),
             poll: Duration::from_millis(20),
             retention: Duration::from_hours(1),
         }
@@ -123,12 +125,9 @@ pub(crate) fn message(key: &str, label: &str) -> Message {
     }
 }
 
-fn tuned<DB: Backend>(
-    handle: &Idempotency<DB>,
-    sink: Recorder,
-    tuning: Tuning,
-) -> Relay<DB, Recorder> {
+fn tuned<DB: Backend, S: Sink>(handle: &Idempotency<DB>, sink: S, tuning: Tuning) -> Relay<DB, S> {
     Relay::new(handle, sink)
+        .timeout(tuning.timeout)
         .max_attempts(tuning.max_attempts)
         .backoff(tuning.backoff, Duration::from_secs(5))
         .lease(tuning.lease)
@@ -183,7 +182,7 @@ impl Bus {
     }
 
     /// Sends what is due now.
-    pub(crate) async fn send(&self, sink: &Recorder, tuning: Tuning) -> u64 {
+    pub(crate) async fn send<S: Sink + Clone>(&self, sink: &S, tuning: Tuning) -> u64 {
         let sent = match &self.handle {
             Handle::Postgres(handle) => tuned(handle, sink.clone(), tuning).send_due().await,
             Handle::Sqlite(handle) => tuned(handle, sink.clone(), tuning).send_due().await,
@@ -207,13 +206,82 @@ impl Bus {
         resent.expect("an answer")
     }
 
+    /// Sends until there are so many dead letters.
+    pub(crate) async fn until_dead<S: Sink + Clone>(&self, sink: &S, tuning: Tuning, count: usize) {
+        self.until("dead letters", async || {
+            self.send(sink, tuning).await;
+            self.dead_letters().await.len() == count
+        })
+        .await;
+    }
+
+    /// Waits until everything is sent.
+    pub(crate) async fn until_sent(&self) {
+        let unsent = "select count(*) from outbox where state <> 2";
+        self.until("everything sent", async || {
+            self.pool.number(unsent).await == 0
+        })
+        .await;
+    }
+
+    /// Sends until everything is sent.
+    pub(crate) async fn until_sent_by<S: Sink + Clone>(&self, sink: &S) {
+        let unsent = "select count(*) from outbox where state <> 2";
+        self.until("everything sent", async || {
+            self.send(sink, Tuning::default()).await;
+            self.pool.number(unsent).await == 0
+        })
+        .await;
+    }
+
+    /// Waits until a relay has tried to send more than once, and sees that no attempt was counted.
+    pub(crate) async fn until_tried_without_counting(&self) {
+        let claims = "select coalesce(max(claim), 0) from outbox where state <> 2";
+        self.until("attempts", async || self.pool.number(claims).await > 2)
+            .await;
+        let counted = "select count(*) from outbox where attempts > 0 or state = 3";
+        assert_eq!(self.pool.number(counted).await, 0);
+    }
+
+    /// Sends the only message that is not sent through a sink which gets no confirmation: it fails
+    /// each time, waits longer each time, and is a dead letter in the end.
+    pub(crate) async fn assert_unconfirmed_until_dead<S: Sink + Clone>(&self, sink: &S) {
+        let tuning = Tuning {
+            max_attempts: 2,
+            timeout: Duration::from_millis(300),
+            backoff: Duration::from_millis(200),
+            ..Tuning::default()
+        };
+        assert_eq!(self.send(sink, tuning).await, 0);
+        let waits = "select count(*) from outbox where state = 1 and attempts = 1 \
+                     and locked_until is null and due_at > created_at";
+        assert_eq!(self.pool.number(waits).await, 1);
+        assert_eq!(self.send(sink, tuning).await, 0, "it is not due yet");
+        self.until_dead(sink, tuning, 1).await;
+        let why = self.dead_letters().await.remove(0).error;
+        assert!(
+            why.as_deref().is_some_and(|why| why.contains("elapsed")),
+            "{why:?}"
+        );
+    }
+
+    async fn until(&self, what: &str, done: impl AsyncFn() -> bool) {
+        let waiting = async {
+            while !done().await {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let came = tokio::time::timeout(Duration::from_mins(1), waiting).await;
+        assert!(came.is_ok(), "no {what}: {:?}", self.dead_letters().await);
+    }
+
     pub(crate) async fn rows(&self) -> i64 {
         self.pool.number("select count(*) from outbox").await
     }
 }
 
 /// Starts a relay in the background.
-pub(crate) fn spawn(handle: &Handle, sink: &Recorder, tuning: Tuning) -> RelayTask {
+pub(crate) fn spawn<S: Sink + Clone>(handle: &Handle, sink: &S, tuning: Tuning) -> RelayTask {
     match handle {
         Handle::Postgres(handle) => tuned(handle, sink.clone(), tuning).spawn(),
         Handle::Sqlite(handle) => tuned(handle, sink.clone(), tuning).spawn(),

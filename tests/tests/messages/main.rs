@@ -4,8 +4,13 @@
 #[path = "../contract/stamp.rs"]
 mod stamp;
 
+mod billing;
+mod broker_chaos;
 mod chaos;
 mod fixture;
 mod inbox;
+mod nats;
 mod outbox;
+mod rabbitmq;
 mod relays;
+mod webhooks;

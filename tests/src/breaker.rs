@@ -1,4 +1,4 @@
-//! A line to PostgreSQL that can be cut and mended.
+//! A line to a server that can be cut and mended.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,0 +1,187 @@
+//! The sink to RabbitMQ, with a real broker.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use idem_runtime::outbox::Message;
+use idem_tests::Kind;
+use idem_tests::broker::{name, rabbitmq};
+
+use crate::fixture::{Bus, Tuning, message, spawn};
+
+fn to(topic: &str, key: &str, label: &str) -> Message {
+    Message {
+        topic: topic.into(),
+        ..message(key, label)
+    }
+}
+
+#[tokio::test]
+#[cfg_attr(
+    not(feature = "rabbitmq-server"),
+    ignore = "needs RabbitMQ: run scripts/test"
+)]
+async fn a_message_arrives_at_rabbitmq_with_its_id_and_its_headers() {
+    let (bus, queue) = (Bus::start(Kind::Sqlite).await, name());
+    let (_connection, channel) = rabbitmq::connect(&rabbitmq::url()).await;
+    rabbitmq::create_queue(&channel, &queue).await;
+    let mut sent = Message::json(&*queue, "k", &1).expect("JSON");
+    sent.headers.insert("x-trace".into(), "t-1".into());
+    let ids = bus.publish([sent]).await;
+    let sink = Arc::new(rabbitmq::sink(&rabbitmq::url()));
+    assert_eq!(bus.send(&sink, Tuning::default()).await, 1);
+
+    let got = rabbitmq::next(&channel, &queue).await;
+    assert_eq!(got.data, b"1");
+    let text = |text: &Option<lapin::types::ShortString>| text.as_ref().map(ToString::to_string);
+    let properties = &got.properties;
+    assert_eq!(text(properties.message_id()), Some(ids[0].to_string()));
+    assert_eq!(
+        text(properties.content_type()).as_deref(),
+        Some("application/json")
+    );
+    assert_eq!(*properties.delivery_mode(), Some(2));
+    let headers = properties.headers().as_ref().expect("headers");
+    let trace = headers.inner().get("x-trace").expect("the header");
+    assert_eq!(*trace, lapin::types::AMQPValue::LongString("t-1".into()));
+}
+
+/// Many at once, half of them for a queue that does not exist: the broker says so with an answer
+/// that comes between those about the others.
+#[tokio::test]
+#[cfg_attr(
+    not(feature = "rabbitmq-server"),
+    ignore = "needs RabbitMQ: run scripts/test"
+)]
+async fn only_what_a_queue_gets_was_sent() {
+    let (bus, queue) = (Bus::start(Kind::Sqlite).await, name());
+    let (_connection, channel) = rabbitmq::connect(&rabbitmq::url()).await;
+    rabbitmq::create_queue(&channel, &queue).await;
+    let nowhere = format!("{queue}-nowhere");
+    let messages = (0..200).map(|n| {
+        let topic = if n % 2 == 0 { &queue } else { &nowhere };
+        to(topic, &n.to_string(), topic)
+    });
+    let ids = bus.publish(messages).await;
+    let sink = Arc::new(rabbitmq::sink(&rabbitmq::url()));
+    let once = Tuning {
+        max_attempts: 1,
+        ..Tuning::default()
+    };
+    assert_eq!(bus.send(&sink, once).await, 100);
+
+    let dead = bus.dead_letters().await;
+    let unroutable: HashSet<_> = dead.iter().map(|letter| letter.envelope.id).collect();
+    let expected: HashSet<_> = ids.iter().skip(1).step_by(2).copied().collect();
+    assert_eq!(unroutable, expected);
+    let why = dead[0].error.clone().unwrap_or_default();
+    assert!(why.contains("NO_ROUTE"), "{why}");
+
+    // It can be resent when there is one.
+    rabbitmq::create_queue(&channel, &nowhere).await;
+    assert!(bus.resend(ids[1]).await);
+    assert_eq!(bus.send(&sink, once).await, 1);
+    let got = rabbitmq::next(&channel, &nowhere).await;
+    let id = got
+        .properties
+        .message_id()
+        .as_ref()
+        .map(ToString::to_string);
+    assert_eq!(id, Some(ids[1].to_string()));
+}
+
+#[tokio::test]
+#[cfg_attr(
+    not(feature = "rabbitmq-server"),
+    ignore = "needs RabbitMQ: run scripts/test"
+)]
+async fn a_rabbitmq_that_is_away_costs_no_attempt() {
+    let (bus, queue) = (Bus::start(Kind::Sqlite).await, name());
+    let (_connection, channel) = rabbitmq::connect(&rabbitmq::url()).await;
+    rabbitmq::create_queue(&channel, &queue).await;
+    let line = rabbitmq::breaker().await;
+    line.cut();
+    let sink = Arc::new(rabbitmq::sink(&rabbitmq::url_at(line.port())));
+    let tuning = Tuning {
+        max_attempts: 2,
+        backoff: Duration::from_millis(20),
+        ..Tuning::default()
+    };
+    let relay = spawn(&bus.handle, &sink, tuning);
+    for round in ["a", "b"] {
+        line.cut();
+        let label = |n: usize| format!("{round}{n:02}");
+        bus.publish((0..20).map(|n| to(&queue, "k", &label(n))))
+            .await;
+        bus.until_tried_without_counting().await;
+        line.mend();
+        bus.until_sent().await;
+        for n in 0..20 {
+            let got = rabbitmq::next(&channel, &queue).await;
+            assert_eq!(String::from_utf8_lossy(&got.data), label(n));
+        }
+    }
+    relay.stop().await;
+}
+
+#[tokio::test]
+#[cfg_attr(
+    not(feature = "rabbitmq-server"),
+    ignore = "needs RabbitMQ: run scripts/test"
+)]
+async fn what_rabbitmq_does_not_confirm_was_not_sent() {
+    let (bus, queue) = (Bus::start(Kind::Sqlite).await, name());
+    let (_connection, channel) = rabbitmq::connect(&rabbitmq::url()).await;
+    rabbitmq::create_queue(&channel, &queue).await;
+    let line = rabbitmq::mute_line().await;
+    let sink = Arc::new(rabbitmq::sink(&rabbitmq::url_at(line.port())));
+    bus.publish([to(&queue, "k", "before")]).await;
+    bus.until_sent_by(&sink).await;
+
+    line.mute();
+    let ids = bus.publish([to(&queue, "k", "x")]).await;
+    bus.assert_unconfirmed_until_dead(&sink).await;
+
+    line.unmute();
+    assert!(bus.resend(ids[0]).await);
+    assert_eq!(bus.send(&sink, Tuning::default()).await, 1);
+    assert_eq!(rabbitmq::next(&channel, &queue).await.data, b"before");
+    // Each attempt arrived, with the same id.
+    for _ in 0..3 {
+        let got = rabbitmq::next(&channel, &queue).await;
+        let id = got
+            .properties
+            .message_id()
+            .as_ref()
+            .map(ToString::to_string);
+        assert_eq!(id, Some(ids[0].to_string()));
+    }
+}
+
+/// It is missing for every message, so that none of them is to blame.
+#[tokio::test]
+#[cfg_attr(
+    not(feature = "rabbitmq-server"),
+    ignore = "needs RabbitMQ: run scripts/test"
+)]
+async fn a_missing_exchange_costs_no_attempt() {
+    let (bus, queue) = (Bus::start(Kind::Sqlite).await, name());
+    let (_connection, channel) = rabbitmq::connect(&rabbitmq::url()).await;
+    let sink = rabbitmq::sink(&rabbitmq::url()).exchange(&*queue);
+    let sink = Arc::new(sink);
+    bus.publish([to("paid", "k", "x")]).await;
+    let tuning = Tuning {
+        max_attempts: 2,
+        ..Tuning::default()
+    };
+    for _ in 0..4 {
+        assert_eq!(bus.send(&sink, tuning).await, 0);
+    }
+    assert_eq!(bus.pool.number("select sum(attempts) from outbox").await, 0);
+
+    rabbitmq::create_queue(&channel, &queue).await;
+    rabbitmq::bind(&channel, &queue, "paid").await;
+    bus.until_sent_by(&sink).await;
+    assert_eq!(rabbitmq::next(&channel, &queue).await.data, b"x");
+}
