@@ -46,7 +46,9 @@ impl StoreError {
             StoreErrorKind::Misconfigured => {
                 "run `Idempotency::migrate()` at start, or the SQL of `Idempotency::migration_sql()`, and check the table names and the rights of the database user"
             }
-            StoreErrorKind::Aborted => "nothing to do: the client may retry",
+            StoreErrorKind::Aborted => {
+                "after a conflict the client may retry; a handler that goes on after a failed statement has to return its error"
+            }
             StoreErrorKind::Unreadable => {
                 "check the encryption hook and its keys, and whether the table was changed by hand"
             }

@@ -103,8 +103,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let address = env::var("LISTEN").unwrap_or("127.0.0.1:3000".into());
     let listener = TcpListener::bind(address).await?;
     print_request_to_try(listener.local_addr()?);
-    let server = axum::serve(listener, router);
-    server.with_graceful_shutdown(asked_to_stop()).await?;
+    let server = axum::serve(listener, router).with_graceful_shutdown(asked_to_stop());
+    tokio::select! { done = server.into_future() => done?, () = stopped_long_ago() => {} }
 
     // Handlers whose client has left finish too.
     idempotency.drain(Duration::from_secs(30)).await;
@@ -133,4 +133,10 @@ fn overrides() -> Result<Overrides, humantime::DurationError> {
 async fn asked_to_stop() {
     let mut terminate = signal(SignalKind::terminate()).expect("a handler for SIGTERM");
     tokio::select! { _ = ctrl_c() => {}, _ = terminate.recv() => {} }
+}
+
+/// A client that has sent half a request does not hold up the stop for longer.
+async fn stopped_long_ago() {
+    asked_to_stop().await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
 }

@@ -4,18 +4,20 @@
 
 use std::{env, error::Error, time::Duration};
 
-use axum::extract::{FromRef, FromRequest, FromRequestParts, Path, State};
+use axum::extract::{FromRef, FromRequestParts, Path, State};
 use axum::http::{StatusCode, header, request::Parts};
-use axum::response::{IntoResponse, Response};
-use axum::{Json, Router, extract::rejection::JsonRejection, routing::get};
+use axum::response::IntoResponse;
+use axum::{Json, Router, routing::get};
 use idem_runtime::{Idempotency, idempotent};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
-use sqlx::{PgConnection, PgPool, Postgres};
+use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions, Postgres};
 use tokio::net::TcpListener;
 use tokio::signal::{ctrl_c, unix::SignalKind, unix::signal};
 
 #[path = "../../payments/src/stage.rs"]
 mod stage;
+
+use stage::{ApiError, Body};
 
 #[derive(Clone, FromRef)]
 struct App {
@@ -76,7 +78,9 @@ struct Payment {
 struct CreatePayment {
     #[serde(deserialize_with = "positive")]
     amount: i64,
+    #[serde(deserialize_with = "text")]
     currency: String,
+    #[serde(deserialize_with = "text")]
     source: String,
 }
 
@@ -85,6 +89,15 @@ fn positive<'de, D: Deserializer<'de>>(number: D) -> Result<i64, D::Error> {
         positive @ 1.. => Ok(positive),
         _ => Err(D::Error::custom("not above zero")),
     }
+}
+
+/// PostgreSQL stores no NUL.
+fn text<'de, D: Deserializer<'de>>(text: D) -> Result<String, D::Error> {
+    let text = String::deserialize(text)?;
+    let stored = !text.contains('\0');
+    stored
+        .then_some(text)
+        .ok_or_else(|| D::Error::custom("NUL"))
 }
 
 /// Who asks. As an extractor it runs before a replay too.
@@ -105,37 +118,12 @@ impl<S: Sync> FromRequestParts<S> for Account {
     }
 }
 
-/// `Json`, but a mistake in it is a 400: 422 says that the key was used before.
-#[derive(FromRequest)]
-#[from_request(via(Json), rejection(ApiError))]
-struct Body<T>(T);
-
-struct ApiError(StatusCode, &'static str);
-
-impl IntoResponse for ApiError {
-    fn into_response(self) -> Response {
-        (self.0, Json(serde_json::json!({ "error": self.1 }))).into_response()
-    }
-}
-
-impl From<JsonRejection> for ApiError {
-    fn from(_: JsonRejection) -> Self {
-        Self(StatusCode::BAD_REQUEST, "not a payment")
-    }
-}
-
-impl From<sqlx::Error> for ApiError {
-    fn from(error: sqlx::Error) -> Self {
-        eprintln!("database: {error}");
-        Self(StatusCode::INTERNAL_SERVER_ERROR, "try again")
-    }
-}
-
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt().init();
     let url = env::var("DATABASE_URL").map_err(|_| "set DATABASE_URL to a PostgreSQL database")?;
-    let pool = PgPool::connect(&url).await?;
+    let pool = PgPoolOptions::new().acquire_timeout(Duration::from_secs(5));
+    let pool = pool.connect(&url).await?;
     // One batch is one transaction: of two processes that start together, one waits.
     let schema = "select pg_advisory_xact_lock(1); \
                   create table if not exists payments (\
@@ -157,8 +145,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let address = env::var("LISTEN").unwrap_or("127.0.0.1:3000".into());
     let listener = TcpListener::bind(address).await?;
     stage::print_requests_to_try(listener.local_addr()?);
-    let server = axum::serve(listener, router);
-    server.with_graceful_shutdown(asked_to_stop()).await?;
+    let server = axum::serve(listener, router).with_graceful_shutdown(asked_to_stop());
+    tokio::select! { done = server.into_future() => done?, () = stopped_long_ago() => {} }
 
     // Handlers whose client has left finish too.
     idempotency.drain(Duration::from_secs(30)).await;
@@ -169,4 +157,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
 async fn asked_to_stop() {
     let mut terminate = signal(SignalKind::terminate()).expect("a handler for SIGTERM");
     tokio::select! { _ = ctrl_c() => {}, _ = terminate.recv() => {} }
+}
+
+/// A client that has sent half a request does not hold up the stop for longer.
+async fn stopped_long_ago() {
+    asked_to_stop().await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
 }

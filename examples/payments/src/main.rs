@@ -3,10 +3,10 @@
 
 use std::{env, error::Error, time::Duration};
 
-use axum::extract::{FromRef, FromRequest, FromRequestParts, Path, State};
+use axum::extract::{FromRef, FromRequestParts, Path, State};
 use axum::http::{StatusCode, header, request::Parts};
-use axum::response::{IntoResponse, Response};
-use axum::{Json, Router, extract::rejection::JsonRejection, routing::get};
+use axum::response::IntoResponse;
+use axum::{Json, Router, routing::get};
 use idem_runtime::{Idempotency, idempotent};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode};
@@ -15,6 +15,8 @@ use tokio::net::TcpListener;
 use tokio::signal::{ctrl_c, unix::SignalKind, unix::signal};
 
 mod stage;
+
+use stage::{ApiError, Body};
 
 #[derive(Clone, FromRef)]
 struct App {
@@ -104,32 +106,6 @@ impl<S: Sync> FromRequestParts<S> for Account {
     }
 }
 
-/// `Json`, but a mistake in it is a 400: 422 says that the key was used before.
-#[derive(FromRequest)]
-#[from_request(via(Json), rejection(ApiError))]
-struct Body<T>(T);
-
-struct ApiError(StatusCode, &'static str);
-
-impl IntoResponse for ApiError {
-    fn into_response(self) -> Response {
-        (self.0, Json(serde_json::json!({ "error": self.1 }))).into_response()
-    }
-}
-
-impl From<JsonRejection> for ApiError {
-    fn from(_: JsonRejection) -> Self {
-        Self(StatusCode::BAD_REQUEST, "not a payment")
-    }
-}
-
-impl From<sqlx::Error> for ApiError {
-    fn from(error: sqlx::Error) -> Self {
-        eprintln!("database: {error}");
-        Self(StatusCode::INTERNAL_SERVER_ERROR, "try again")
-    }
-}
-
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt().init();
@@ -154,8 +130,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let address = env::var("LISTEN").unwrap_or("127.0.0.1:3000".into());
     let listener = TcpListener::bind(address).await?;
     stage::print_requests_to_try(listener.local_addr()?);
-    let server = axum::serve(listener, router);
-    server.with_graceful_shutdown(asked_to_stop()).await?;
+    let server = axum::serve(listener, router).with_graceful_shutdown(asked_to_stop());
+    tokio::select! { done = server.into_future() => done?, () = stopped_long_ago() => {} }
 
     // Handlers whose client has left finish too.
     idempotency.drain(Duration::from_secs(30)).await;
@@ -166,4 +142,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
 async fn asked_to_stop() {
     let mut terminate = signal(SignalKind::terminate()).expect("a handler for SIGTERM");
     tokio::select! { _ = ctrl_c() => {}, _ = terminate.recv() => {} }
+}
+
+/// A client that has sent half a request does not hold up the stop for longer.
+async fn stopped_long_ago() {
+    asked_to_stop().await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
 }
