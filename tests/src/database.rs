@@ -240,7 +240,10 @@ pub enum Pool {
 
 impl Pool {
     /// Creates the application's tables.
-    pub(crate) async fn create_tables(&self) {
+    ///
+    /// # Panics
+    /// When they are there.
+    pub async fn create_tables(&self) {
         let effects = EFFECTS[usize::from(matches!(self, Self::Sqlite(_)))];
         self.execute(effects).await;
         self.execute(OTHERS).await;

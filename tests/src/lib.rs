@@ -9,6 +9,7 @@ pub mod app;
 pub mod breaker;
 pub mod broker;
 pub mod client;
+pub mod cluster;
 pub mod consumer;
 pub mod database;
 pub mod gate;
@@ -30,3 +31,9 @@ pub use gate::Gate;
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 pub struct Readme;
+
+/// A port that nobody listens on, for now.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("an address").port()
+}

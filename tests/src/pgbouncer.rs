@@ -1,9 +1,7 @@
 //! PgBouncer between an application and its database.
 
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::process::Stdio;
 
 use sqlx::ConnectOptions;
@@ -11,6 +9,9 @@ use sqlx::postgres::PgConnectOptions;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
+
+use crate::cluster::is_root;
+use crate::free_port;
 
 /// A pooler of its own, with fewer sessions than the application has connections; ends with this
 /// value.
@@ -60,10 +61,7 @@ impl PgBouncer {
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("ours to set");
         }
         let mut command = Command::new("pgbouncer");
-        if Path::new("/proc/self")
-            .metadata()
-            .is_ok_and(|own| is_root(&own))
-        {
+        if is_root() {
             command.args(["-u", "nobody"]);
         }
         let mut child = command
@@ -90,13 +88,4 @@ impl PgBouncer {
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("an address").port()
-}
-
-fn is_root(of_a_process: &fs::Metadata) -> bool {
-    std::os::unix::fs::MetadataExt::uid(of_a_process) == 0
 }

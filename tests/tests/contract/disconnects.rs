@@ -11,6 +11,7 @@ stamp!(
     the_handler_goes_on_when_the_client_closes,
     the_handler_goes_on_when_the_client_resets,
     the_handler_goes_on_when_the_client_half_closes,
+    the_handler_goes_on_when_its_http2_stream_is_reset,
     the_handler_goes_on_when_an_outer_layer_gives_up,
     a_drain_waits_for_a_handler_whose_client_has_left,
     a_drain_that_takes_too_long_says_so,
@@ -56,6 +57,30 @@ async fn the_handler_goes_on_when_the_client_half_closes(kind: Kind) {
         Some(client)
     })
     .await;
+}
+
+/// The stream is gone and its connection is not: the retry goes by the same one.
+async fn the_handler_goes_on_when_its_http2_stream_is_reset(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    app.script.gate.close();
+    let client = reqwest::Client::builder().http2_prior_knowledge();
+    let client = client.build().expect("a client");
+    let send = || {
+        let request = client.post(format!("http://{}/patient", app.address));
+        let request = request.header("authorization", "Bearer alice/1");
+        request.header("idempotency-key", "k").send()
+    };
+    let lost = tokio::spawn(send());
+    app.script.gate.until_arrived(1).await;
+    lost.abort();
+    app.doors.departed.until_arrived(1).await;
+    app.script.gate.open();
+
+    let retry = send().await.expect("an answer");
+    assert_eq!(retry.version(), reqwest::Version::HTTP_2);
+    assert_eq!(retry.status(), 201);
+    assert_eq!(retry.headers()["idempotent-replayed"], "true");
+    assert_eq!((app.effects().await, app.keys().await), (1, 1));
 }
 
 async fn the_handler_goes_on_when_an_outer_layer_gives_up(kind: Kind) {

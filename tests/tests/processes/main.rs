@@ -3,6 +3,7 @@
 mod crashes;
 mod duplicates;
 mod pool;
+mod postgres;
 mod sqlite;
 
 use std::path::Path;
