@@ -4,12 +4,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
-use idem_runtime::outbox::{Message, Sink, SinkError};
+use idem_runtime::outbox::Message;
 use idem_tests::Kind;
 use idem_tests::broker::{name, rabbitmq};
 
-use crate::fixture::{Bus, Recorder, Tuning, message, spawn};
+use crate::fixture::{Bus, Tuning, message, spawn};
 
 fn to(topic: &str, key: &str, label: &str) -> Message {
     Message {
@@ -48,39 +47,8 @@ async fn a_message_arrives_at_rabbitmq_with_its_id_and_its_headers() {
     assert_eq!(*trace, lapin::types::AMQPValue::LongString("t-1".into()));
 }
 
-/// Half of them at once are for a queue that does not exist: the broker says so with an answer that
-/// comes between those about the others, many of which it confirms together.
-#[tokio::test]
-#[cfg_attr(
-    not(feature = "rabbitmq-server"),
-    ignore = "needs RabbitMQ: run scripts/test"
-)]
-async fn each_message_gets_the_answer_about_itself() {
-    let (bus, queue) = (Bus::start(Kind::Sqlite).await, name());
-    let (_connection, channel) = rabbitmq::connect(&rabbitmq::url()).await;
-    rabbitmq::create_queue(&channel, &queue).await;
-    let nowhere = format!("{queue}-nowhere");
-    let messages = (0..100).map(|n| {
-        let topic = if n % 2 == 0 { &queue } else { &nowhere };
-        to(topic, &n.to_string(), topic)
-    });
-    bus.publish(messages).await;
-    // For their envelopes.
-    let refuses = Recorder::answering(|_| Err(SinkError::refused("not yet")));
-    bus.send(&refuses, Tuning::default()).await;
-    let letters = bus.dead_letters().await;
-    assert_eq!(letters.len(), 100);
-
-    let sink = rabbitmq::sink(&rabbitmq::url());
-    for _ in 0..10 {
-        let publishing = letters.iter().map(|letter| sink.publish(&letter.envelope));
-        for (letter, published) in letters.iter().zip(join_all(publishing).await) {
-            let routable = letter.envelope.message.topic == queue;
-            assert_eq!(published.is_ok(), routable, "{published:?}");
-        }
-    }
-}
-
+/// Many at once, half of them for a queue that does not exist: the broker says so with an answer that
+/// comes between those about the others.
 #[tokio::test]
 #[cfg_attr(
     not(feature = "rabbitmq-server"),
