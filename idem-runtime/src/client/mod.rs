@@ -63,6 +63,6 @@ mod send;
 
 pub use attempt::{Attempt, AttemptOutcome};
 pub use error::{GaveUp, OperationError, SendError};
-pub use operation::Operation;
+pub use operation::{Operation, OperationBuilder};
 pub use policy::RetryPolicy;
 pub use reply::Reply;

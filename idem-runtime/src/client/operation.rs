@@ -2,14 +2,12 @@
 
 use std::fmt;
 
-use http::HeaderValue;
+use http::{HeaderName, HeaderValue};
 use reqwest::{Request, RequestBuilder};
 use uuid::Uuid;
 
 use super::error::OperationError;
 use crate::key::{InvalidKey, Key, KeyValue};
-
-const HEADER: &str = "idempotency-key";
 
 /// One thing that the caller wants done once, for example one payment.
 ///
@@ -45,12 +43,7 @@ impl Operation {
     /// # Ok::<(), idem_runtime::client::OperationError>(())
     /// ```
     pub fn new(request: RequestBuilder) -> Result<Self, OperationError> {
-        let operation = Self::without_key(request)?;
-        if operation.key.is_some() || operation.request.method().is_safe() {
-            return Ok(operation);
-        }
-        let key = Key::new(&Uuid::new_v4().to_string())?;
-        operation.keyed(key)
+        Self::builder(request).build()
     }
 
     /// Makes an operation of a request under a key that is known already: one that was persisted
@@ -77,13 +70,7 @@ impl Operation {
     where
         K: KeyValue + ?Sized,
     {
-        let key = Key::new(&key.key_value())?;
-        let operation = Self::without_key(request)?;
-        match &operation.key {
-            None => operation.keyed(key),
-            Some(own) if *own == key => Ok(operation),
-            Some(_) => Err(InvalidKey::Several.into()),
-        }
+        Self::builder(request).key(key).build()
     }
 
     /// Makes an operation of a request as it is, for a server that knows no idempotency keys.
@@ -94,22 +81,28 @@ impl Operation {
     ///
     /// As [`Operation::new`].
     pub fn without_key(request: RequestBuilder) -> Result<Self, OperationError> {
+        Self::of(request, &default_header())
+    }
+
+    /// Begins an operation whose key is in a header of another name.
+    pub fn builder(request: RequestBuilder) -> OperationBuilder {
+        OperationBuilder {
+            request,
+            header: default_header(),
+            key: None,
+        }
+    }
+
+    /// Takes a request with the key that it has.
+    fn of(request: RequestBuilder, header: &HeaderName) -> Result<Self, OperationError> {
         let (http, request) = request.build_split();
         let mut request = request.map_err(OperationError::Request)?;
         let streams = |body: &reqwest::Body| body.as_bytes().is_none();
         if request.body().is_some_and(streams) {
             return Err(OperationError::BodyNotReplayable);
         }
-        let key = own_key(&mut request)?;
+        let key = own_key(&mut request, header)?;
         Ok(Self { http, request, key })
-    }
-
-    fn keyed(mut self, key: Key) -> Result<Self, OperationError> {
-        let mut value = HeaderValue::from_str(key.as_str()).map_err(|_| InvalidKey::Character)?;
-        value.set_sensitive(true);
-        self.request.headers_mut().insert(HEADER, value);
-        self.key = Some(key);
-        Ok(self)
     }
 
     /// Returns the key that every attempt has; `None` when there is none.
@@ -119,10 +112,85 @@ impl Operation {
     }
 }
 
+/// What an [`Operation`] is made of, one by one.
+///
+/// # Examples
+///
+/// For a handler whose attribute says `key = header("webhook-id")`:
+///
+/// ```
+/// use idem_runtime::client::Operation;
+/// use reqwest::header::HeaderName;
+///
+/// let http = reqwest::Client::new();
+/// let delivery = Operation::builder(http.post("https://shop.example.com/webhooks").body("{}"))
+///     .key_header(HeaderName::from_static("webhook-id"))
+///     .key("msg_17")
+///     .build()?;
+/// assert_eq!(delivery.key(), Some("msg_17"));
+/// # Ok::<(), idem_runtime::client::OperationError>(())
+/// ```
+#[must_use = "`build` makes the operation"]
+pub struct OperationBuilder {
+    request: RequestBuilder,
+    header: HeaderName,
+    key: Option<String>,
+}
+
+impl OperationBuilder {
+    /// Sets in which header the server expects the key; `idempotency-key` by default.
+    pub fn key_header(mut self, name: HeaderName) -> Self {
+        self.header = name;
+        self
+    }
+
+    /// Sets the key, as [`Operation::with_key`] does.
+    pub fn key<K: KeyValue + ?Sized>(mut self, key: &K) -> Self {
+        self.key = Some(key.key_value().into_owned());
+        self
+    }
+
+    /// Makes the operation; with a new random key if neither the request nor the builder has one,
+    /// and its method is not safe.
+    ///
+    /// # Errors
+    ///
+    /// As [`Operation::new`] and [`Operation::with_key`].
+    pub fn build(self) -> Result<Operation, OperationError> {
+        let given = self.key.as_deref().map(Key::new).transpose()?;
+        let operation = Operation::of(self.request, &self.header)?;
+        let key = match (given, &operation.key) {
+            (None, Some(_)) => return Ok(operation),
+            (Some(given), Some(own)) if given == *own => return Ok(operation),
+            (Some(_), Some(_)) => return Err(InvalidKey::Several.into()),
+            (None, None) if operation.request.method().is_safe() => return Ok(operation),
+            (None, None) => Key::new(&Uuid::new_v4().to_string())?,
+            (Some(given), None) => given,
+        };
+        keyed(operation, self.header, key)
+    }
+}
+
+fn keyed(
+    mut operation: Operation,
+    header: HeaderName,
+    key: Key,
+) -> Result<Operation, OperationError> {
+    let mut value = HeaderValue::from_str(key.as_str()).map_err(|_| InvalidKey::Character)?;
+    value.set_sensitive(true);
+    operation.request.headers_mut().insert(header, value);
+    operation.key = Some(key);
+    Ok(operation)
+}
+
+fn default_header() -> HeaderName {
+    HeaderName::from_static("idempotency-key")
+}
+
 /// The key that the request has already; its value is kept out of debug output from here on.
-fn own_key(request: &mut Request) -> Result<Option<Key>, InvalidKey> {
+fn own_key(request: &mut Request, header: &HeaderName) -> Result<Option<Key>, InvalidKey> {
     let lines = request.headers_mut().iter_mut();
-    let mut keys = lines.filter(|(name, _)| *name == HEADER);
+    let mut keys = lines.filter(|(name, _)| *name == header);
     let Some((_, value)) = keys.next() else {
         return Ok(None);
     };
@@ -139,6 +207,15 @@ impl fmt::Debug for Operation {
         f.debug_struct("Operation")
             .field("method", self.request.method())
             .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Does not show the key, the address, or the headers.
+impl fmt::Debug for OperationBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OperationBuilder")
+            .field("header", &self.header)
             .finish_non_exhaustive()
     }
 }

@@ -3,6 +3,7 @@
 use idem_runtime::InvalidKey;
 use idem_runtime::client::{GaveUp, Operation, OperationError};
 use reqwest::Method;
+use reqwest::header::HeaderName;
 use uuid::Uuid;
 
 use crate::server::{Fault, FaultyServer, answer};
@@ -40,6 +41,42 @@ async fn a_key_of_the_callers_own_is_never_overwritten() {
         // As the caller spelt it.
         assert_eq!(server.the_one_key(), value);
     }
+}
+
+#[tokio::test]
+async fn a_key_goes_where_the_server_expects_it() {
+    let header = HeaderName::from_static("webhook-id");
+    let build = |server: &FaultyServer, own: Option<&str>| {
+        let request = request(server).header("idempotency-key", "of no importance");
+        let request = match own {
+            Some(own) => request.header("webhook-id", own),
+            None => request,
+        };
+        Operation::builder(request).key_header(header.clone())
+    };
+    let server = FaultyServer::start([Fault::ResetAfter, Fault::ResetAfter]).await;
+    let new = build(&server, None).build().expect("a new key");
+    let own = build(&server, Some("msg_1")).build().expect("its own key");
+    let given = build(&server, None).key("msg_2").build();
+    let given = given.expect("the key that is given");
+    assert_eq!((own.key(), given.key()), (Some("msg_1"), Some("msg_2")));
+    assert!(!format!("{own:?}").contains("msg_1"));
+    let other = build(&server, Some("msg_1")).key("msg_2").build();
+    assert!(matches!(
+        other,
+        Err(OperationError::Key(InvalidKey::Several))
+    ));
+
+    for operation in [new, own, given] {
+        let key = operation.key().expect("a key").to_owned();
+        let before = server.seen().len();
+        operation.send(&QUICK).await.expect("an answer");
+        for seen in &server.seen()[before..] {
+            assert_eq!(seen.header("webhook-id"), [&*key]);
+            assert_eq!(seen.header("idempotency-key"), ["of no importance"]);
+        }
+    }
+    assert_eq!(server.seen().len(), 5);
 }
 
 #[tokio::test]

@@ -47,8 +47,8 @@ async fn a_message_arrives_at_rabbitmq_with_its_id_and_its_headers() {
     assert_eq!(*trace, lapin::types::AMQPValue::LongString("t-1".into()));
 }
 
-/// Many at once, half of them for a queue that does not exist: the broker says so with an answer
-/// that comes between those about the others.
+/// Many at once, half of them for a queue that does not exist: the broker says so with an answer that
+/// comes between those about the others.
 #[tokio::test]
 #[cfg_attr(
     not(feature = "rabbitmq-server"),
