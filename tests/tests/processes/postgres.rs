@@ -84,7 +84,7 @@ async fn a_crash_of_the_database_under_load_loses_no_success_and_repeats_no_effe
     over.store(true, Ordering::Relaxed);
 
     let pool = open(&cluster).await;
-    let mut all = 0;
+    let mut all = 0_usize;
     for client in clients {
         for (key, body) in client.await.expect("no panic") {
             let retry = servers[0]
@@ -101,6 +101,6 @@ async fn a_crash_of_the_database_under_load_loses_no_success_and_repeats_no_effe
     assert!(all > CRASHES * 40);
     assert_eq!(
         pool.number("select count(*) from effects").await,
-        all.try_into().expect("few")
+        i64::try_from(all).expect("few")
     );
 }
