@@ -1,8 +1,12 @@
 //! Where the attribute may stand.
 
+use quote::format_ident;
+use syn::{Attribute, Meta};
+
 use crate::attributes::last_is;
 use crate::diag::Mistakes;
 use crate::handler::Handler;
+use crate::inner::mentions;
 
 /// Whether the other rules make sense here.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,11 +33,21 @@ pub(crate) fn check(handler: &Handler, mistakes: &Mistakes) -> Verdict {
 /// One handler has one key. The second attribute would claim inside the first.
 fn check_twice(handler: &Handler, mistakes: &Mistakes) {
     for attr in &handler.attrs {
-        if last_is(attr.path(), "idempotent") {
+        if is_ours(attr) {
             let what = format!("`{}` is idempotent already", handler.name());
             mistakes.add(attr, what, "remove this attribute");
         }
     }
+}
+
+/// By its name, or, where it was imported under another, by what only it takes.
+pub(crate) fn is_ours(attr: &Attribute) -> bool {
+    let takes = |name: &str| match &attr.meta {
+        Meta::List(list) => mentions(&list.tokens, &format_ident!("{name}")),
+        _ => false,
+    };
+    last_is(attr.path(), "idempotent")
+        || (attr.path().get_ident().is_some() && takes("scope") && takes("tenant"))
 }
 
 /// `#[utoipa::path]` describes the parameters that it sees and adds an item
