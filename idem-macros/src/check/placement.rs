@@ -1,12 +1,11 @@
 //! Where the attribute may stand.
 
-use quote::format_ident;
+use proc_macro2::TokenTree;
 use syn::{Attribute, Meta};
 
 use crate::attributes::last_is;
 use crate::diag::Mistakes;
 use crate::handler::Handler;
-use crate::inner::mentions;
 
 /// Whether the other rules make sense here.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,9 +41,15 @@ fn check_twice(handler: &Handler, mistakes: &Mistakes) {
 
 /// By its name, or, where it was imported under another, by what only it takes.
 pub(crate) fn is_ours(attr: &Attribute) -> bool {
-    let takes = |name: &str| match &attr.meta {
-        Meta::List(list) => mentions(&list.tokens, &format_ident!("{name}")),
-        _ => false,
+    let options: Vec<_> = match &attr.meta {
+        Meta::List(list) => list.tokens.clone().into_iter().collect(),
+        _ => Vec::new(),
+    };
+    let takes = |option: &str| {
+        options.windows(2).any(|pair| {
+            let sets = matches!(&pair[1], TokenTree::Punct(sign) if sign.as_char() == '=');
+            sets && matches!(&pair[0], TokenTree::Ident(name) if name == option)
+        })
     };
     last_is(attr.path(), "idempotent")
         || (attr.path().get_ident().is_some() && takes("scope") && takes("tenant"))
