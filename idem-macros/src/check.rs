@@ -5,28 +5,33 @@ mod agreement;
 mod arguments;
 mod extractors;
 mod message;
+mod mode;
+mod parameters;
 mod placement;
 mod signature;
 
 pub(crate) use arguments::expressions;
 pub(crate) use extractors::acceptable;
+pub(crate) use placement::is_ours;
 
 use crate::debug_handler;
 use crate::diag::Mistakes;
 use crate::handler::Handler;
 use crate::options::Options;
 
-/// The backends that the runtime was built with.
+/// The features that the runtime was built with.
 #[derive(Clone, Copy)]
-pub(crate) struct Backends {
+pub(crate) struct Features {
     pub(crate) postgres: bool,
     pub(crate) sqlite: bool,
+    pub(crate) axum: bool,
 }
 
-impl Backends {
+impl Features {
     pub(crate) const ENABLED: Self = Self {
         postgres: cfg!(feature = "postgres"),
         sqlite: cfg!(feature = "sqlite"),
+        axum: cfg!(feature = "axum"),
     };
 
     /// The parameter that a handler without a transaction is told to add.
@@ -40,14 +45,17 @@ impl Backends {
 }
 
 /// Checks everything that the tokens tell.
-pub(crate) fn check(handler: &Handler, options: &Options, backends: Backends, mistakes: &Mistakes) {
+pub(crate) fn check(handler: &Handler, options: &Options, features: Features, mistakes: &Mistakes) {
     if placement::check(handler, mistakes).is_misplaced() {
         return;
     }
-    signature::check(handler, backends, mistakes);
+    signature::check(handler, mistakes);
+    mode::check(handler, features, mistakes);
+    parameters::check(handler, options, mistakes);
     if crate::message::is_wanted(options) {
         message::check(handler, options, mistakes);
     } else {
+        mode::check_http(handler, features, mistakes);
         extractors::check(handler, mistakes);
     }
     debug_handler::check(handler, options, mistakes);

@@ -12,7 +12,7 @@ use syn::{Attribute, Meta, Token, Type, parse_quote};
 
 use crate::attributes::last_is;
 use crate::diag::{Mistakes, code, list};
-use crate::expand::source;
+use crate::expand::{ends, source, standing_at};
 use crate::handler::{Handler, Param};
 use crate::options::Options;
 use crate::role::{last_name, last_type_argument};
@@ -34,12 +34,14 @@ pub(crate) fn checks(
     let source = source(handler, options, runtime);
     let condition = condition.map(|condition| quote!(#[cfg(#condition)]));
     let last = last.map(|last| quote!(let _ = #runtime::last_extractor::<#last, #state, _>;));
+    let (first_token, last_token) = ends(&state);
+    let holder = standing_at(quote!(#runtime::state_with_handle), first_token, last_token);
     Some(quote! {
         #condition
         {
             #(let _ = #runtime::extractor::<#parts, #state>;)*
             #last
-            let _ = #runtime::state::<#state, #source>;
+            let _ = #holder::<#state, #source>;
         }
     })
 }

@@ -16,7 +16,7 @@ use crate::inner::{inner_function, mentions};
 use crate::options::Options;
 use crate::request::request;
 use crate::role::{Role, connection};
-use crate::signature::outer_signature;
+use crate::signature::{outer_signature, with_owned_parameters};
 
 /// Expands a handler whose options and signature have passed every check.
 pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
@@ -28,6 +28,7 @@ pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
         inputs(handler, options, &runtime),
         output(handler, &runtime),
     );
+    let signature = with_owned_parameters(signature, &runtime);
     let inner = inner_function(handler, options);
     let debug = debug_handler::checks(handler, options, &runtime);
     let split = split(handler);
@@ -59,7 +60,8 @@ fn inputs(handler: &Handler, options: &Options, runtime: &TokenStream) -> Vec<Fn
         .map(|param| {
             let (name, ty) = (argument(handler, param), param.ty());
             if Some(param.index) == last {
-                parse_quote!(#name: #runtime::Call<#ty, #source>)
+                let wrapped = wrapped(ty, ty, &source, runtime);
+                parse_quote!(#name: #wrapped)
             } else {
                 parse_quote!(#name: #ty)
             }
@@ -67,9 +69,24 @@ fn inputs(handler: &Handler, options: &Options, runtime: &TokenStream) -> Vec<Fn
         .collect();
     if inputs.is_empty() {
         let call = local(handler, "call");
-        inputs.push(parse_quote!(#call: #runtime::Call<(), #source>));
+        let mode = handler.transaction().or(handler.lease()).map(Param::ty);
+        let wrapped = wrapped(&mode, &quote!(()), &source, runtime);
+        inputs.push(parse_quote!(#call: #wrapped));
     }
     inputs
+}
+
+/// `Idempotent<Json<Payment>, PgConnection>`, on the tokens of `place`.
+fn wrapped(
+    place: &impl ToTokens,
+    ty: &impl ToTokens,
+    source: &TokenStream,
+    runtime: &TokenStream,
+) -> TokenStream {
+    let (first, last) = ends(place);
+    let open = standing_at(quote!(#runtime::Idempotent<), first, first);
+    let close = standing_at(quote!(>), last, last);
+    quote!(#open #ty, #source #close)
 }
 
 /// The last token stands where the user's signature ends, as the body does. rustc
@@ -103,22 +120,22 @@ fn split(handler: &Handler) -> Option<TokenStream> {
 /// The one runtime call.
 fn run(handler: &Handler, runtime: &TokenStream) -> TokenStream {
     let request = local(handler, "request");
-    let (tx, claim, call) = call(handler);
-    let output = response_type(handler);
+    let (tx, claim, call) = call(handler, runtime);
+    let into_response = into_response(handler, runtime);
     let run = match mode(handler) {
         Mode::Atomic(connection) => quote!(run_atomic::<#connection, _>),
         Mode::Leased(_) => quote!(run_leased),
     };
     quote! {
         #request.#run(move |#tx, #claim| {
-            #runtime::respond #output (#call)
+            #runtime::respond(#call, #into_response)
         })
         .await
     }
 }
 
-/// The call of the user's function, and what the closure around it takes.
-pub(crate) fn call(handler: &Handler) -> (Ident, TokenStream, TokenStream) {
+/// The call of the user's function, boxed, and what the closure around it takes.
+pub(crate) fn call(handler: &Handler, runtime: &TokenStream) -> (Ident, TokenStream, TokenStream) {
     let tx = local(handler, "tx");
     let claim = local(handler, "claim");
     let name = handler.name();
@@ -137,10 +154,13 @@ pub(crate) fn call(handler: &Handler) -> (Ident, TokenStream, TokenStream) {
         .collect();
     let generics = turbofish(handler);
     // The call stands on the user's name: there rustc says that its future is not `Send`.
+    let here = name.span();
     let mut arguments = Group::new(Delimiter::Parenthesis, quote!(#(#arguments),*));
-    arguments.set_span(name.span().resolved_at(Span::mixed_site()));
-    let call = quote!(#name #generics #arguments);
-    (tx, claim_pattern, call)
+    arguments.set_span(here);
+    let mut call = Group::new(Delimiter::Parenthesis, quote!(#name #generics #arguments));
+    call.set_span(here);
+    let pin = standing_at(quote!(#runtime::pin), here, here);
+    (tx, claim_pattern, quote!(#pin #call))
 }
 
 /// `::<R, N>`: the user's function may use parameters that no argument tells.
@@ -159,15 +179,43 @@ fn turbofish(handler: &Handler) -> Option<TokenStream> {
     (!names.is_empty()).then(|| quote!(::<#(#names),*>))
 }
 
-/// `::<Result<…>>`, so that rustc underlines the user's own type. An
-/// `impl Trait` cannot be named, and an elided lifetime needs no help.
-fn response_type(handler: &Handler) -> Option<TokenStream> {
-    match &handler.sig.output {
-        ReturnType::Type(_, ty) if !mentions(&ty.to_token_stream(), &format_ident!("impl")) => {
-            Some(quote!(::<#ty, _>))
-        }
-        _ => None,
+/// `<Result<…> as IntoResponse>::into_response`, so that rustc underlines the user's own type.
+/// An `impl Trait` cannot be named, so the path stands where it is.
+fn into_response(handler: &Handler, runtime: &TokenStream) -> TokenStream {
+    let ReturnType::Type(_, ty) = &handler.sig.output else {
+        return quote!(<() as #runtime::IntoResponse>::into_response);
+    };
+    if !mentions(&ty.to_token_stream(), &format_ident!("impl")) {
+        return quote!(<#ty as #runtime::IntoResponse>::into_response);
     }
+    let (first, last) = ends(ty);
+    standing_at(quote!(#runtime::IntoResponse::into_response), first, last)
+}
+
+/// The spans of the first and the last token.
+pub(crate) fn ends(tokens: &impl ToTokens) -> (Span, Span) {
+    let tokens = tokens.to_token_stream().into_iter();
+    let mut spans = tokens.map(|token| token.span());
+    let first = spans.next().unwrap_or_else(Span::mixed_site);
+    (first, spans.last().unwrap_or(first))
+}
+
+/// A path of the runtime that stands on the user's tokens, from the first to the last, so that
+/// what rustc has to say about it is said there, and not about a macro. A `$crate` keeps what
+/// it means.
+pub(crate) fn standing_at(path: TokenStream, first: Span, last: Span) -> TokenStream {
+    let mut path: Vec<_> = path.into_iter().collect();
+    let count = path.len();
+    for (place, token) in path.iter_mut().enumerate() {
+        let span = if place + 1 == count { last } else { first };
+        let keeps = matches!(token, TokenTree::Ident(word) if word == "$crate");
+        token.set_span(if keeps {
+            span.resolved_at(token.span())
+        } else {
+            span
+        });
+    }
+    path.into_iter().collect()
 }
 
 pub(crate) enum Mode {

@@ -6,15 +6,16 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{FnArg, ReturnType, parse_quote};
+use syn::{FnArg, Pat, ReturnType, parse_quote};
 
 use crate::attributes::{last_is, place};
-use crate::check::acceptable;
+use crate::check::{acceptable, is_ours};
 use crate::handler::Handler;
 use crate::inner::with_uses;
 use crate::message;
 use crate::options::Options;
 use crate::patterns::bindings;
+use crate::role::{Misuse, Role};
 use crate::signature::{outer_signature, repaired_signature};
 
 /// Writes a handler that takes the extractors and does nothing, or a consumer
@@ -22,7 +23,7 @@ use crate::signature::{outer_signature, repaired_signature};
 pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
     let mut attrs = handler.attrs.clone();
     // Each would report again, or act on a function that is not the user's.
-    attrs.retain(|attr| !last_is(attr.path(), "idempotent") && !last_is(attr.path(), "path"));
+    attrs.retain(|attr| !is_ours(attr) && !last_is(attr.path(), "path"));
     if handler.receiver().is_some() || !handler.has_body() || handler.is_entry_point() {
         return verbatim(handler, &attrs);
     }
@@ -34,8 +35,8 @@ pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
     };
     let signature = outer_signature(handler, inputs, output);
     let inner = match handler.outer_self() {
-        Some(_) => None,
-        None => Some(inner_function(handler, &attrs.inner)),
+        None if !is_refused_by_rustc(handler) => Some(inner_function(handler, &attrs.inner)),
+        _ => None,
     };
     quote! {
         #(#outer_attrs)*
@@ -56,6 +57,16 @@ fn extractors(handler: &Handler) -> Vec<FnArg> {
         .collect()
 }
 
+/// Whether rustc would report a parameter that is reported already.
+fn is_refused_by_rustc(handler: &Handler) -> bool {
+    let mut params = handler.params.iter();
+    params.any(|param| match param.role {
+        Role::Misused(Misuse::OfAConnection | Misuse::LeaseOfWhat) => true,
+        Role::Misused(_) => matches!(param.pat(), Pat::Reference(_)),
+        _ => false,
+    })
+}
+
 /// The arguments count as used: the options, which have a mistake, may use them.
 fn inner_function(handler: &Handler, attrs: &[syn::Attribute]) -> TokenStream {
     let names: Vec<_> = handler
@@ -70,8 +81,14 @@ fn inner_function(handler: &Handler, attrs: &[syn::Attribute]) -> TokenStream {
     quote!(#(#attrs)* #sig #body)
 }
 
-/// A method cannot be nested, and `main` is what it is.
+/// A method cannot be nested, and `main` is what it is. An `async fn main` without a runtime
+/// would be reported again.
 fn verbatim(handler: &Handler, attrs: &[syn::Attribute]) -> TokenStream {
-    let (vis, sig, body) = (&handler.vis, &handler.sig, &handler.body);
+    let (vis, body) = (&handler.vis, &handler.body);
+    let mut sig = handler.sig.clone();
+    if handler.is_entry_point() && !attrs.iter().any(|attr| last_is(attr.path(), "main")) {
+        sig.asyncness = None;
+        return quote!(#(#attrs)* #vis #sig {});
+    }
     quote!(#(#attrs)* #vis #sig #body)
 }

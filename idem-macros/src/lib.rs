@@ -8,6 +8,8 @@ mod expand;
 mod fallback;
 mod handler;
 mod inner;
+mod key;
+mod lender;
 mod message;
 mod names;
 mod options;
@@ -15,8 +17,10 @@ mod patterns;
 mod request;
 mod role;
 mod signature;
+mod sizes;
 #[cfg(test)]
 mod snapshots;
+mod syntax;
 #[cfg(test)]
 mod tests;
 mod units;
@@ -25,7 +29,7 @@ mod values;
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use crate::check::{Backends, check};
+use crate::check::{Features, check};
 use crate::diag::Mistakes;
 use crate::handler::{Handler, NotAFunction};
 use crate::options::Options;
@@ -37,10 +41,10 @@ pub fn idempotent(
     options: proc_macro::TokenStream,
     item: proc_macro::TokenStream,
 ) -> proc_macro::TokenStream {
-    idempotent_tokens(options.into(), item.into(), Backends::ENABLED).into()
+    idempotent_tokens(options.into(), item.into(), Features::ENABLED).into()
 }
 
-fn idempotent_tokens(options: TokenStream, item: TokenStream, backends: Backends) -> TokenStream {
+fn idempotent_tokens(options: TokenStream, item: TokenStream, features: Features) -> TokenStream {
     let mistakes = Mistakes::new();
     let handler = match Handler::parse(item) {
         Ok(handler) => handler,
@@ -52,7 +56,7 @@ fn idempotent_tokens(options: TokenStream, item: TokenStream, backends: Backends
         }
     };
     let options = Options::parse(options, &mistakes);
-    check(&handler, &options, backends, &mistakes);
+    check(&handler, &options, features, &mistakes);
     let repaired = !mistakes.is_empty();
     let errors = mistakes.finish();
     let item = if repaired {

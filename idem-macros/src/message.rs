@@ -3,18 +3,18 @@
 //!
 //! Under the same rules as [`expand`](crate::expand), and without axum.
 
-use proc_macro2::{Span, TokenStream};
-use quote::quote;
+use proc_macro2::{Delimiter, Group, Span, TokenStream};
+use quote::{ToTokens, format_ident, quote};
 use syn::{FnArg, ReturnType, Type, parse_quote};
 
 use crate::attributes::place;
-use crate::expand::{Mode, argument, call, local, mode, runtime};
+use crate::expand::{Mode, argument, call, ends, local, mode, runtime, standing_at};
 use crate::handler::Handler;
-use crate::inner::inner_function;
+use crate::inner::{inner_function, mentions};
 use crate::names;
 use crate::options::Options;
 use crate::request::request;
-use crate::signature::outer_signature;
+use crate::signature::{outer_signature, with_owned_parameters};
 
 /// Whether the attribute is on a consumer of messages.
 pub(crate) fn is_wanted(options: &Options) -> bool {
@@ -34,24 +34,38 @@ pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
         let (name, ty) = (argument(handler, param), param.ty());
         parse_quote!(#name: #ty)
     }));
-    let output = parse_quote!(-> #runtime::Consumed<#returned>);
+    let output = consumed(&returned, &runtime);
     let signature = outer_signature(handler, inputs, output);
+    let signature = with_owned_parameters(signature, &runtime);
     let inner = inner_function(handler, options);
     let start = quote!(#runtime::MessageOptions::new);
     let options = request(handler, options, &runtime, &start);
     let request = local(handler, "request");
-    let (tx, claim, call) = call(handler);
+    let (tx, claim, call) = call(handler, &runtime);
+    // All of the call stands on the returned type: its bound is not met there, and only there.
+    let (first, last) = ends(&returned);
+    let open = standing_at(quote!(<), first, first);
+    let path = standing_at(quote!(as #runtime::Consumption>::consume), last, last);
+    let consume = quote!(#open #returned #path);
+    let arguments = quote!(#request, #handle, move |#tx: &mut #connection, #claim| { #call });
+    let mut arguments = Group::new(Delimiter::Parenthesis, arguments);
+    arguments.set_span(last);
     quote! {
         #(#outer_attrs)*
         #vis #signature {
             #inner
             #options
-            #request.consume::<#connection, #returned, _>(#handle, move |#tx, #claim| {
-                #runtime::pin(#call)
-            })
-            .await
+            #consume #arguments.await
         }
     }
+}
+
+/// `-> Consumed<Result<…>>`, on the user's tokens.
+fn consumed(returned: &Type, runtime: &TokenStream) -> ReturnType {
+    let (first, last) = ends(returned);
+    let open = standing_at(quote!(#runtime::Consumed<), first, first);
+    let close = standing_at(quote!(>), last, last);
+    parse_quote!(-> #open #returned #close)
 }
 
 /// What the user's function returns.
@@ -73,6 +87,9 @@ pub(crate) fn repaired(handler: &Handler, options: &Options) -> Option<(Vec<FnAr
     let ReturnType::Type(_, returned) = &handler.sig.output else {
         return None;
     };
+    if mentions(&returned.to_token_stream(), &format_ident!("impl")) {
+        return None;
+    }
     let runtime = runtime(options);
     let (Mode::Atomic(connection) | Mode::Leased(connection)) = mode(handler);
     let mut inputs: Vec<FnArg> = vec![parse_quote!(_: &#runtime::Handle<#connection>)];
@@ -80,8 +97,7 @@ pub(crate) fn repaired(handler: &Handler, options: &Options) -> Option<(Vec<FnAr
         let ty = param.ty();
         parse_quote!(_: #ty)
     }));
-    let output = syn::parse2(quote!(-> #runtime::Consumed<#returned>));
-    Some((inputs, output.ok()?))
+    Some((inputs, consumed(returned, &runtime)))
 }
 
 /// A body of any type.

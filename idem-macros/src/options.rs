@@ -6,16 +6,17 @@
 
 use std::time::Duration;
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
-use syn::parse::discouraged::Speculative;
 use syn::parse::{ParseStream, Parser};
 use syn::{Expr, Ident, LitStr, Path, Token};
 
 use crate::diag::{Mistakes, code, list};
+use crate::key::{self, Key};
 use crate::names::{self, Name};
-use crate::values::{self, Key, Scope, Tenant, Ttl};
+use crate::syntax::{Value, parse_value, skip_to_comma, take_end};
+use crate::values::{self, Scope, Tenant, Ttl};
 
 /// The options as written. A value that could not be read is absent here and
 /// present in [`given`](Self::given), so that it is not reported as missing too.
@@ -68,9 +69,13 @@ impl Options {
         let Ok(word) = Ident::parse_any(input) else {
             return self.skip_nameless(input, mistakes);
         };
-        let name = self.lookup(&word, mistakes);
+        let name = self.lookup(&word, input, mistakes);
         let value = parse_value(&word, name, input, mistakes);
-        let Some(name) = name else { return };
+        let Some(name) = name else {
+            // `Options { … }` holds whatever else seems to be missing.
+            self.garbled |= matches!(value, Value::Unreadable);
+            return;
+        };
         let tokens = match &value {
             Value::Read(expr) => quote!(#word = #expr),
             Value::None | Value::Unreadable => quote!(#word),
@@ -98,14 +103,20 @@ impl Options {
 
     /// Finds the option called `word`. A guess counts as the option, so that
     /// its absence is not reported as well, but its value is dropped.
-    fn lookup(&mut self, word: &Ident, mistakes: &Mistakes) -> Option<Name> {
+    fn lookup(&mut self, word: &Ident, input: ParseStream, mistakes: &Mistakes) -> Option<Name> {
         let text = word.to_string();
         if let Some(name) = names::exact(&text) {
             return Some(name);
         }
-        let help = if let Some(name) = names::guess(&text) {
-            self.given.push((name, word.to_token_stream()));
-            format!("did you mean `{name}`, as in `{}`?", name.example)
+        // `Options { … }` is no option that is misspelt.
+        let guess = names::guess(&text).filter(|_| !input.peek(syn::token::Brace));
+        let help = if let Some(name) = guess {
+            if let Some(first) = self.given(name) {
+                format!("remove it; `{name}` is already set by `{}`", code(first))
+            } else {
+                self.given.push((name, word.to_token_stream()));
+                format!("did you mean `{name}`, as in `{}`?", name.example)
+            }
         } else {
             self.garbled = true;
             format!("the options are {}", list(&names::ALL, "and"))
@@ -134,7 +145,12 @@ impl Options {
             }
             _ => {
                 self.garbled = true;
-                format!("the options are {}", list(&names::ALL, "and"))
+                match &Vec::from_iter(skipped.clone())[..] {
+                    [TokenTree::Group(group)] if !group.stream().is_empty() => {
+                        format!("write `#[idempotent{}]`", code(parenthesized(group)))
+                    }
+                    _ => format!("the options are {}", list(&names::ALL, "and")),
+                }
             }
         };
         let what = format!("expected `option = value`, found `{}`", code(&skipped));
@@ -144,9 +160,9 @@ impl Options {
     fn assign(&mut self, name: Name, value: &Expr, mistakes: &Mistakes) {
         match name {
             names::SCOPE => self.scope = values::scope(value, mistakes),
-            names::TENANT => self.tenant = Some(values::tenant(value)),
+            names::TENANT => self.tenant = values::tenant(value, mistakes),
             names::TTL => self.ttl = values::ttl(value, mistakes),
-            names::KEY => self.key = values::key(value, mistakes),
+            names::KEY => self.key = key::key(value, mistakes),
             names::REQUIRED => self.required = values::flag(value, name, mistakes),
             names::FINGERPRINT => self.fingerprint = values::computed(value, name, mistakes),
             names::WAIT => self.wait = values::wait(value, mistakes),
@@ -170,108 +186,7 @@ impl Options {
     }
 }
 
-enum Value {
-    /// The option stands alone.
-    None,
-    Read(Expr),
-    /// Reported.
-    Unreadable,
-}
-
-/// Reads `= value` and the comma behind it.
-fn parse_value(word: &Ident, name: Option<Name>, input: ParseStream, mistakes: &Mistakes) -> Value {
-    let example = || match name {
-        Some(name) => format!("write `{}`", name.example),
-        None => format!("write `{word} = …`"),
-    };
-    if take_end(input) {
-        return Value::None;
-    }
-    if !input.peek(Token![=]) || input.peek(Token![==]) {
-        let wrong = skip_to_comma(input);
-        take_end(input);
-        if name.is_some() {
-            let what = format!("expected `=` after `{word}`, found `{}`", code(&wrong));
-            mistakes.add(wrong, what, example());
-        }
-        return Value::Unreadable;
-    }
-    let _: syn::Result<Token![=]> = input.parse();
-    if take_end(input) {
-        return Value::None;
-    }
-    let ahead = input.fork();
-    let value = match ahead.parse::<Expr>() {
-        Ok(Expr::Assign(assign)) => {
-            let what = format!("`{word}` takes one value; this `=` starts a second one");
-            input.advance_to(&ahead);
-            mistakes.add(assign.eq_token, what, "separate options by commas");
-            Value::Unreadable
-        }
-        Ok(value) => {
-            input.advance_to(&ahead);
-            Value::Read(ungrouped(value))
-        }
-        Err(error) => {
-            skip_to_comma(input);
-            if name.is_some() {
-                let what = format!("the value of `{word}` is no expression; {error}");
-                mistakes.add_at(error.span(), what, example());
-            }
-            Value::Unreadable
-        }
-    };
-    if !take_end(input) {
-        expect_comma(word, &value, input, mistakes);
-    }
-    value
-}
-
-/// Reports what follows a value in place of a comma. When it looks like the
-/// next option, that one is read as usual.
-fn expect_comma(word: &Ident, value: &Value, input: ParseStream, mistakes: &Mistakes) {
-    let ahead = input.fork();
-    let next = Ident::parse_any(&ahead);
-    match next {
-        Ok(next) if ahead.peek(Token![=]) || next == names::MESSAGE.text => {
-            let what = format!("missing comma before `{next}`");
-            let help = match value {
-                Value::Read(value) => format!("write `{word} = {}, {next} …`", code(value)),
-                Value::None | Value::Unreadable => "separate options by commas".to_owned(),
-            };
-            mistakes.add(next, what, help);
-        }
-        _ => {
-            let rest = skip_to_comma(input);
-            take_end(input);
-            if let Value::Read(value) = value {
-                let what = format!("unexpected `{}` after the value of `{word}`", code(&rest));
-                mistakes.add(rest, what, format!("end it: `{word} = {}`", code(value)));
-            }
-        }
-    }
-}
-
-/// Whether the option ends here; takes the comma.
-fn take_end(input: ParseStream) -> bool {
-    input.is_empty() || input.parse::<Token![,]>().is_ok()
-}
-
-fn skip_to_comma(input: ParseStream) -> TokenStream {
-    let mut skipped = TokenStream::new();
-    while !input.is_empty() && !input.peek(Token![,]) {
-        let Ok(token) = input.parse::<TokenTree>() else {
-            break;
-        };
-        skipped.extend([token]);
-    }
-    skipped
-}
-
-/// Removes the invisible group that `macro_rules!` puts around `$value:expr`.
-fn ungrouped(expr: Expr) -> Expr {
-    match expr {
-        Expr::Group(group) => ungrouped(*group.expr),
-        other => other,
-    }
+/// The group with the attribute's own parentheses.
+fn parenthesized(group: &Group) -> TokenTree {
+    Group::new(Delimiter::Parenthesis, group.stream()).into()
 }

@@ -2,19 +2,20 @@
 
 use std::time::Duration;
 
-use proc_macro2::{Delimiter, Group, Literal, Punct, Spacing, Span, TokenStream, TokenTree};
-use quote::{ToTokens, format_ident, quote, quote_spanned};
-use syn::spanned::Spanned;
-use syn::{Expr, Ident};
+use proc_macro2::{Delimiter, Group, Literal, TokenStream};
+use quote::{ToTokens, format_ident, quote};
+use syn::Ident;
 
 use crate::check::expressions;
-use crate::expand::{Mode, argument, local, mode};
+use crate::expand::{Mode, argument, ends, local, mode, standing_at};
 use crate::handler::{Handler, Param};
 use crate::inner::mentions;
+use crate::key::Key;
+use crate::lender::Lender;
 use crate::message::is_wanted;
 use crate::options::Options;
 use crate::patterns::{bindings, by_reference};
-use crate::values::{Key, Scope, Tenant, Ttl};
+use crate::values::{Scope, Tenant, Ttl};
 
 /// Writes `let request = { … };`, where `start` makes options of a policy.
 pub(crate) fn request(
@@ -24,53 +25,57 @@ pub(crate) fn request(
     start: &TokenStream,
 ) -> TokenStream {
     let request = local(handler, "request");
-    let patterns: Vec<_> = if expressions(options).is_empty() {
-        Vec::new()
-    } else {
-        handler
-            .extractors()
-            .filter_map(|param| borrowed(handler, param))
-            .collect()
-    };
-    let names = handler.extractors().flat_map(|param| {
-        let names = by_reference(param.pat()).and_then(|pat| bindings(&pat));
-        names.unwrap_or_default()
-    });
-    let seen: Vec<_> = names
-        .filter(|name| !name.to_string().starts_with('_'))
+    let values: Vec<_> = expressions(options)
+        .iter()
+        .map(|(_, value)| value.to_token_stream())
         .collect();
-    let uses = (!patterns.is_empty() && !seen.is_empty()).then(|| quote!(let _ = (#(#seen,)*);));
+    let (mut patterns, mut names) = (Vec::new(), Vec::new());
+    for param in handler.extractors() {
+        if let Some((pattern, bound)) = borrowed(handler, param, &values) {
+            patterns.push(pattern);
+            names.extend(bound);
+        }
+    }
+    let is_seen = |name: &&Ident| !name.to_string().starts_with('_');
+    let seen: Vec<_> = names.iter().filter(is_seen).collect();
+    let uses = (!seen.is_empty()).then(|| quote!(let _ = (#(#seen,)*);));
+    let lender = Lender {
+        names: &names,
+        runtime,
+    };
     let policy = policy(options, runtime);
     let mut setters = TokenStream::new();
     if let Some(store) = &options.store {
-        let store = lent(store);
-        setters.extend(match mode(handler) {
-            Mode::Atomic(connection) => quote!(.store::<#connection>(#store)),
-            Mode::Leased(database) => quote!(.leased_store::<#database>(#store)),
-        });
+        let store = match mode(handler) {
+            Mode::Atomic(connection) => lender.handle(store, &format_ident!("Handle"), &connection),
+            Mode::Leased(database) => {
+                lender.handle(store, &format_ident!("Idempotency"), &database)
+            }
+        };
+        setters.extend(quote!(.store(#store)));
     }
     setters.extend(match &options.tenant {
         Some(Tenant::Computed(tenant)) => {
-            let tenant = lent(tenant);
+            let tenant = lender.asked("TenantId", "tenant_id", tenant);
             quote!(.tenant(#tenant))
         }
         Some(Tenant::Shared(_)) | None => quote!(.shared_tenant()),
     });
     if let Some(Key::Computed(key)) = &options.key {
-        let key = lent(key);
+        let key = lender.asked("KeyValue", "key_value", key);
         setters.extend(quote!(.key(#key)));
     }
     if let Some(fingerprint) = &options.fingerprint {
-        let fingerprint = lent_elements(fingerprint);
-        setters.extend(quote!(.fingerprint(#fingerprint)));
+        let written = lender.written(fingerprint, &lender.elements(fingerprint));
+        setters.extend(quote!(.fingerprint(#written)));
     } else if is_wanted(options)
         && let Some(message) = handler.extractors().last()
     {
-        let name = argument(handler, message);
-        let message = quote_spanned!(message.ty().span()=> &#name);
-        setters.extend(quote!(.fingerprint(#message)));
+        let written = lender.message(message.ty(), &argument(handler, message));
+        setters.extend(quote!(.fingerprint(#written)));
     }
     if let Some(Ttl::Computed(ttl)) = &options.ttl {
+        let ttl = lender.duration(ttl);
         setters.extend(quote!(.ttl(#ttl)));
     }
     quote! {
@@ -82,51 +87,21 @@ pub(crate) fn request(
     }
 }
 
-/// `let Json(payment) = &arg1;`, unless the pattern binds nothing.
-fn borrowed(handler: &Handler, param: &Param) -> Option<TokenStream> {
+/// `let Json(payment) = &arg1;`, where an expression uses one of the names, and the names.
+fn borrowed(
+    handler: &Handler,
+    param: &Param,
+    values: &[TokenStream],
+) -> Option<(TokenStream, Vec<Ident>)> {
     let pat = by_reference(param.pat())?;
-    if bindings(&pat).is_some_and(|names| names.is_empty()) {
+    // A macro hides its names.
+    let names = bindings(&pat).unwrap_or_default();
+    let used = |name: &Ident| values.iter().any(|value| mentions(value, name));
+    if bindings(&pat).is_some() && !names.iter().any(used) {
         return None;
     }
     let name = argument(handler, param);
-    Some(quote!(let #pat = &#name;))
-}
-
-/// `(payment.amount, payment.currency)` becomes
-/// `&(&(payment.amount), &(payment.currency))`: a literal of fields would move
-/// them out of the arguments.
-fn lent_elements(value: &Expr) -> TokenStream {
-    let elems = match value {
-        Expr::Tuple(tuple) => &tuple.elems,
-        Expr::Array(array) => &array.elems,
-        Expr::Paren(paren) => return lent_elements(&paren.expr),
-        _ => return lent(value),
-    };
-    let elems = elems.iter().map(lent_elements);
-    match value {
-        Expr::Array(_) => borrowed_at(value, Delimiter::Bracket, quote!(#(#elems),*)),
-        _ => borrowed_at(value, Delimiter::Parenthesis, quote!(#(#elems,)*)),
-    }
-}
-
-/// `&(account.id)`.
-fn lent(value: &Expr) -> TokenStream {
-    borrowed_at(value, Delimiter::Parenthesis, value.to_token_stream())
-}
-
-/// Borrows `inside`, and lets rustc underline all of `value` when the type is
-/// wrong: a span joins the first token with the last.
-fn borrowed_at(value: &Expr, delimiter: Delimiter, inside: TokenStream) -> TokenStream {
-    let tokens = value.to_token_stream().into_iter();
-    let mut spans = tokens.map(|token| token.span());
-    let here = Span::mixed_site();
-    let first = spans.next().unwrap_or(here);
-    let last = spans.last().unwrap_or(first);
-    let mut and = Punct::new('&', Spacing::Alone);
-    and.set_span(first.resolved_at(here));
-    let mut group = Group::new(delimiter, inside);
-    group.set_span(last.resolved_at(here));
-    TokenStream::from_iter([TokenTree::from(and), TokenTree::from(group)])
+    Some((quote!(let #pat = &#name;), names))
 }
 
 /// The constant part. The scope of a path is checked in a const item, since
@@ -137,17 +112,14 @@ fn policy(options: &Options, runtime: &TokenStream) -> TokenStream {
         let policy = policy_of(&quote!(#scope), options, runtime);
         return quote!(const { &#policy });
     };
-    let span = path.span().resolved_at(Span::mixed_site());
-    let check = quote!(#runtime::check_scope).into_iter().map(|mut token| {
-        token.set_span(span);
-        token
-    });
-    let check: TokenStream = check.collect();
-    let scope = quote_spanned!(span=> #check (#path));
-    let policy = policy_of(&scope, options, runtime);
-    // An item has no hygiene, and must not be what the path means.
-    let taken = mentions(&path.to_token_stream(), &format_ident!("POLICY"));
-    let name = format_ident!("POLICY{}", if taken { "_" } else { "" });
+    let (first, last) = ends(path);
+    let check = standing_at(quote!(#runtime::check_scope), first, last);
+    let mut argument = Group::new(Delimiter::Parenthesis, path.to_token_stream());
+    argument.set_span(last);
+    let policy = policy_of(&quote!(#check #argument), options, runtime);
+    // An item has no hygiene, and must not be what the path means. rustc shows its name.
+    let taken = mentions(&path.to_token_stream(), &format_ident!("SCOPE"));
+    let name = format_ident!("SCOPE{}", if taken { "_" } else { "" });
     quote!({
         const #name: #runtime::Policy = #policy;
         &#name

@@ -32,6 +32,8 @@ pub(crate) enum Misuse {
     Pool,
     /// `&Lease` without its database.
     LeaseOfWhat,
+    /// `&Lease<PgConnection>`, or the same of a transaction.
+    OfAConnection,
     Text,
     Reference,
     /// A mutable reference: likely an alias of a connection.
@@ -47,6 +49,7 @@ impl Misuse {
             | Self::NotShared
             | Self::Pool
             | Self::LeaseOfWhat
+            | Self::OfAConnection
             | Self::MutableReference => true,
             Self::Text | Self::Reference => false,
         }
@@ -59,6 +62,8 @@ pub(crate) enum Database {
     Postgres,
     Sqlite,
     MySql,
+    /// sqlx's driver that is chosen at run time.
+    Any,
     /// An alias or a parameter, which rustc will judge.
     Unknown,
 }
@@ -67,8 +72,14 @@ impl Role {
     pub(crate) fn of(ty: &Type) -> Self {
         match ungrouped(ty) {
             Type::Reference(reference) => Self::of_reference(reference),
+            // An owned type may be an extractor of the user's that is called like one of ours: it
+            // is, if it is written with its path.
+            Type::Path(path) if !is_named_by(&path.path, &["idem_runtime", "sqlx"]) => {
+                Self::Extractor
+            }
             Type::Path(path) => match kind(path) {
                 Kind::Transaction(_) => Self::Misused(Misuse::NotMutable),
+                Kind::OfAConnection => Self::Misused(Misuse::OfAConnection),
                 Kind::Lease(_) | Kind::Claim => Self::Misused(Misuse::NotShared),
                 Kind::Pool => Self::Misused(Misuse::Pool),
                 Kind::Text | Kind::Other => Self::Extractor,
@@ -84,6 +95,7 @@ impl Role {
             _ => Kind::Other,
         };
         match (kind, mutable) {
+            (Kind::OfAConnection, _) => Self::Misused(Misuse::OfAConnection),
             (Kind::Transaction(database), true) => Self::Transaction(database),
             (Kind::Lease(Some(database)), false) => Self::Lease(database),
             (Kind::Claim, false) => Self::Claim,
@@ -101,6 +113,7 @@ impl Role {
 enum Kind {
     Transaction(Database),
     Lease(Option<Box<Type>>),
+    OfAConnection,
     Claim,
     Pool,
     Text,
@@ -116,13 +129,21 @@ fn kind(path: &TypePath) -> Kind {
         "PgConnection" => Kind::Transaction(Database::Postgres),
         "SqliteConnection" => Kind::Transaction(Database::Sqlite),
         "MySqlConnection" => Kind::Transaction(Database::MySql),
+        "AnyConnection" => Kind::Transaction(Database::Any),
+        "Transaction" | "Lease" if parameter.is_some_and(is_connection) => Kind::OfAConnection,
         "Transaction" => Kind::Transaction(parameter.map_or(Database::Unknown, database)),
         "Lease" => Kind::Lease(parameter.cloned().map(Box::new)),
         "Claim" => Kind::Claim,
-        "Pool" | "PgPool" | "SqlitePool" | "MySqlPool" | "PoolConnection" => Kind::Pool,
+        "Pool" | "PgPool" | "SqlitePool" | "MySqlPool" | "AnyPool" | "PoolConnection" => Kind::Pool,
         "str" => Kind::Text,
         _ => Kind::Other,
     }
+}
+
+/// Whether a type is a connection or a pool, where a database is expected.
+fn is_connection(ty: &Type) -> bool {
+    let last = last_name(ty).map(|(name, _)| name);
+    last.is_some_and(|name| name.ends_with("Connection") || name.ends_with("Pool"))
 }
 
 /// The database that a marker type such as `sqlx::Postgres` names.
@@ -135,6 +156,7 @@ pub(crate) fn database(ty: &Type) -> Database {
         Some("Postgres") => Database::Postgres,
         Some("Sqlite") => Database::Sqlite,
         Some("MySql") => Database::MySql,
+        Some("Any") => Database::Any,
         _ => Database::Unknown,
     }
 }
@@ -184,6 +206,13 @@ pub(crate) fn ungrouped(ty: &Type) -> &Type {
         Type::Paren(paren) => ungrouped(&paren.elem),
         other => other,
     }
+}
+
+/// Whether a path is one word, or leads into one of these crates.
+pub(crate) fn is_named_by(path: &Path, crates: &[&str]) -> bool {
+    let first = path.segments.first();
+    path.segments.len() == 1
+        || first.is_some_and(|first| crates.iter().any(|name| first.ident == name))
 }
 
 /// The last name of a type's path, and the path.

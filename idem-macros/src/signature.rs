@@ -2,7 +2,7 @@
 
 use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::{FnArg, GenericParam, Ident, ReturnType, Signature, WherePredicate};
+use syn::{FnArg, GenericParam, Ident, ReturnType, Signature, WherePredicate, parse_quote};
 
 use crate::handler::Handler;
 
@@ -50,6 +50,23 @@ fn with_static_lifetimes(tokens: TokenStream) -> TokenStream {
         }
     };
     tokens.into_iter().map(replace).collect()
+}
+
+/// Says of every type parameter what the runtime needs and the user's function may not: it runs
+/// in a task of its own. rustc would ask for it at the attribute.
+pub(crate) fn with_owned_parameters(mut sig: Signature, runtime: &TokenStream) -> Signature {
+    let params: Vec<_> = sig
+        .generics
+        .type_params()
+        .map(|param| param.ident.clone())
+        .collect();
+    for param in params {
+        let clause = sig.generics.make_where_clause();
+        clause
+            .predicates
+            .push(parse_quote!(#param: #runtime::Send + 'static));
+    }
+    sig
 }
 
 /// The user's signature with the qualifiers that a handler has. It differs

@@ -7,12 +7,13 @@ use std::{env, fs};
 use quote::ToTokens;
 use syn::{Attribute, File, Item, Meta};
 
-use crate::check::Backends;
+use crate::check::Features;
 use crate::idempotent_tokens;
 
-const BOTH: Backends = Backends {
+const BOTH: Features = Features {
     postgres: true,
     sqlite: true,
+    axum: true,
 };
 
 /// Expands the one annotated function of a file.

@@ -1,26 +1,30 @@
 //! Token-level tests: half-written attributes, what stays of the function after
 //! a mistake, and input that no compiler would hand over.
 
+mod reference;
+
 use std::str::FromStr;
 
 use proc_macro2::TokenStream;
 use proptest::prelude::*;
 use quote::{ToTokens, quote};
 
-use crate::check::{Backends, check};
+use crate::check::{Features, check};
 use crate::diag::{Mistakes, code};
 use crate::handler::Handler;
 use crate::idempotent_tokens;
 use crate::options::Options;
 
-const BOTH: Backends = Backends {
+const BOTH: Features = Features {
     postgres: true,
     sqlite: true,
+    axum: true,
 };
 
-const NONE: Backends = Backends {
+const NONE: Features = Features {
     postgres: false,
     sqlite: false,
+    axum: true,
 };
 
 fn tokens(text: &str) -> TokenStream {
@@ -35,11 +39,11 @@ fn function(item: TokenStream) -> Handler {
 }
 
 /// The messages without their help.
-fn mistakes(options: &str, item: &str, backends: Backends) -> Vec<String> {
+fn mistakes(options: &str, item: &str, features: Features) -> Vec<String> {
     let mistakes = Mistakes::new();
     let handler = function(tokens(item));
     let options = Options::parse(tokens(options), &mistakes);
-    check(&handler, &options, backends, &mistakes);
+    check(&handler, &options, features, &mistakes);
     let messages = mistakes.messages().into_iter();
     messages
         .map(|message| match message.split_once("\nhelp: ") {
@@ -176,6 +180,21 @@ fn a_backend_that_is_off_is_named() {
 }
 
 #[test]
+fn a_runtime_without_axum_is_named() {
+    let features = Features {
+        axum: false,
+        ..BOTH
+    };
+    let options = "scope = \"a\", tenant = shared";
+    let what = "`idem-runtime` was built without axum, which calls `pay`";
+    let item = "async fn pay(tx: &mut PgConnection) {}";
+    assert_eq!(mistakes(options, item, features), [what]);
+    let options = "message, scope = \"a\", tenant = \"a\", key = event";
+    let item = "async fn pay(tx: &mut PgConnection, event: String) -> Result<(), E> {}";
+    assert!(mistakes(options, item, features).is_empty());
+}
+
+#[test]
 fn what_may_be_a_constant_or_a_function_is_left_to_rustc() {
     for tenant in [
         "TENANT",
@@ -219,7 +238,7 @@ fn lease_expansion() -> String {
 fn a_lease_chooses_the_leased_engine() {
     let text = lease_expansion();
     for part in [
-        "__private::Call<Account, ::idem_runtime::__private::Lease<Postgres>>",
+        "__private::Idempotent<Account, ::idem_runtime::__private::Lease<Postgres>>",
         ".lease(::idem_runtime::__private::Duration::from_secs(10))",
         ".on_takeover(::idem_runtime::__private::OnTakeover::Reconcile)",
         "run_leased(",

@@ -1,4 +1,4 @@
-//! Durations and sizes, written with their unit.
+//! Durations, written with their unit.
 
 use std::time::Duration;
 
@@ -55,16 +55,25 @@ pub(crate) fn duration(
 ) -> Option<Duration> {
     let example = format!("write `{}`", name.example);
     let Some(text) = string(value) else {
+        let quoted = |text: &str, what: String, help: &str| {
+            // What would be refused next is said at once.
+            match parse_duration(text, name, limits) {
+                Ok(_) => (what, help.to_owned()),
+                Err((what, help)) => (what, help.unwrap_or_else(|| example.clone())),
+            }
+        };
         let (what, help) = match number(value) {
             Some((_, _, true)) => (format!("`{name}` is negative"), example),
-            Some((digits, "", _)) => (
-                format!("`{name}` has no unit"),
-                format!("write `{name} = \"{digits}s\"` for seconds"),
-            ),
-            Some((digits, unit, _)) => (
-                format!("`{name}` takes a string"),
-                format!("quote it: `{name} = \"{digits}{unit}\"`"),
-            ),
+            Some((digits, "", _)) => {
+                let text = format!("{digits}s");
+                let help = format!("write `{name} = \"{text}\"` for seconds");
+                quoted(&text, format!("`{name}` has no unit"), &help)
+            }
+            Some((digits, unit, _)) => {
+                let text = format!("{digits}{unit}");
+                let help = format!("quote it: `{name} = \"{text}\"`");
+                quoted(&text, format!("`{name}` takes a string"), &help)
+            }
             None => (format!("`{name}` takes a duration in quotes"), example),
         };
         mistakes.add(value, what, help);
@@ -99,6 +108,7 @@ fn parse_duration(
     }
     let duration = humantime::parse_duration(text).map_err(|error| match error {
         Error::Empty => (format!("`{name}` is empty"), None),
+        Error::UnknownUnit { unit, .. } if unit.is_empty() && text == "0" => zero(name, limits),
         Error::UnknownUnit { unit, value, .. } if unit.is_empty() => (
             format!("`{name}` has no unit"),
             Some(format!("write `{name} = \"{value}s\"` for seconds")),
@@ -121,80 +131,21 @@ fn parse_duration(
     if duration > limits.max {
         Err(too_long())
     } else if duration < limits.min {
-        let what = if duration.is_zero() {
-            "zero"
+        if duration.is_zero() {
+            Err(zero(name, limits))
         } else {
-            "too short"
-        };
-        Err((format!("`{name}` is {what}; {}", limits.why), None))
+            Err((format!("`{name}` is too short; {}", limits.why), None))
+        }
     } else {
         Ok(duration)
     }
 }
 
-const SIZES: [(&str, u64); 7] = [
-    ("B", 1),
-    ("KiB", 1 << 10),
-    ("MiB", 1 << 20),
-    ("GiB", 1 << 30),
-    ("kB", 1_000),
-    ("MB", 1_000_000),
-    ("GB", 1_000_000_000),
-];
-
-/// What a row can hold on every backend.
-const MAX_SIZE: u64 = 512 << 20;
-
-/// Reads a size such as `"1MiB"`.
-pub(crate) fn size(value: &Expr, name: Name, mistakes: &Mistakes) -> Option<usize> {
-    let mut help = format!("write `{}`", name.example);
-    let Some(text) = string(value) else {
-        let what = match number(value) {
-            Some((_, _, true)) => format!("`{name}` is negative"),
-            Some((digits, "", _)) => {
-                help = format!("write `{name} = \"{digits}B\"` for bytes");
-                format!("`{name}` has no unit")
-            }
-            Some((digits, unit, _)) => {
-                help = format!("quote it: `{name} = \"{digits}{unit}\"`");
-                format!("`{name}` takes a string")
-            }
-            None => format!("`{name}` takes a size in quotes"),
-        };
-        mistakes.add(value, what, help);
-        return None;
-    };
-    let written = text.value();
-    let written = written.trim();
-    let digits_end = written
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(written.len());
-    let (digits, unit) = written.split_at(digits_end);
-    let unit = unit.trim();
-    let known = |(sign, _): &&(&str, u64)| sign.eq_ignore_ascii_case(unit);
-    let what = match (digits.parse::<u64>(), SIZES.iter().find(known)) {
-        _ if digits.is_empty() => {
-            format!("`{name}` is no size; it takes a whole number with a unit")
-        }
-        (Ok(number), _) if unit.is_empty() => {
-            help = format!("write `{name} = \"{number}B\"` for bytes");
-            format!("`{name}` has no unit")
-        }
-        (Ok(_), None) => format!(
-            "unknown unit `{unit}` in `{name}`; the units are `B`, `KiB`, `MiB`, `GiB`, `kB`, `MB`, and `GB`"
-        ),
-        (Ok(0), _) => format!("`{name}` is zero; no response would be stored"),
-        (Ok(number), Some((_, factor))) => match number.checked_mul(*factor) {
-            Some(bytes) if bytes <= MAX_SIZE => return usize::try_from(bytes).ok(),
-            _ => format!("`{name}` is too large; it may be at most 512 MiB"),
-        },
-        (Err(_), _) => format!("`{name}` is too large; it may be at most 512 MiB"),
-    };
-    mistakes.add(text, what, help);
-    None
+fn zero(name: Name, limits: Limits) -> (String, Option<String>) {
+    (format!("`{name}` is zero; {}", limits.why), None)
 }
 
-fn string(value: &Expr) -> Option<&LitStr> {
+pub(crate) fn string(value: &Expr) -> Option<&LitStr> {
     match value {
         Expr::Lit(ExprLit {
             lit: Lit::Str(text),
@@ -205,7 +156,7 @@ fn string(value: &Expr) -> Option<&LitStr> {
 }
 
 /// Splits an unquoted number into digits, suffix, and sign: `24h`, `-5`, `1.5d`.
-fn number(value: &Expr) -> Option<(&str, &str, bool)> {
+pub(crate) fn number(value: &Expr) -> Option<(&str, &str, bool)> {
     match value {
         Expr::Lit(ExprLit {
             lit: Lit::Int(number),
@@ -252,33 +203,6 @@ mod tests {
         assert!(ttl("0s").is_err_and(|what| what.starts_with("`ttl` is zero")));
         assert!(ttl("5ms").is_err_and(|what| what.starts_with("`ttl` is too short")));
         assert!(ttl("1fortnight").is_err_and(|what| what.starts_with("unknown unit")));
-    }
-
-    #[test]
-    fn sizes_have_units_and_limits() {
-        let read = |text: &str| {
-            let mistakes = Mistakes::new();
-            let value = syn::parse_str(&format!("{text:?}")).expect("a literal");
-            let size = size(&value, names::MAX_RESPONSE, &mistakes);
-            let messages = mistakes.messages();
-            assert_eq!(size.is_none(), messages.len() == 1, "{text}");
-            size
-        };
-        assert_eq!(read("1MiB"), Some(1 << 20));
-        assert_eq!(read("64 kib"), Some(64 << 10));
-        assert_eq!(read("10MB"), Some(10_000_000));
-        for text in [
-            "",
-            "MiB",
-            "1",
-            "0B",
-            "1.5MiB",
-            "1Mib/s",
-            "1GiB",
-            "99999999999999999999B",
-        ] {
-            assert_eq!(read(text), None, "{text}");
-        }
     }
 
     #[test]

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use proc_macro2::TokenStream;
 use quote::ToTokens;
-use syn::{Expr, ExprLit, ExprPath, Ident, Lit, LitStr, Path};
+use syn::{Expr, ExprClosure, ExprLit, ExprPath, Ident, Lit, LitStr, Path};
 
 use crate::diag::{Mistakes, code, list, nearest};
 use crate::names::{self, Name};
-use crate::units;
+use crate::{sizes, units};
 
 /// The value of `scope`.
 pub(crate) enum Scope {
@@ -29,13 +30,6 @@ pub(crate) enum Ttl {
     Computed(Expr),
 }
 
-/// The value of `key`.
-pub(crate) enum Key {
-    /// A header, its name in lower case.
-    Header(LitStr),
-    Computed(Expr),
-}
-
 /// The longest scope, in characters.
 const MAX_SCOPE: usize = 64;
 
@@ -47,6 +41,13 @@ pub(crate) fn scope(value: &Expr, mistakes: &Mistakes) -> Option<Scope> {
             ..
         }) => checked_scope(text, mistakes).map(Scope::Literal),
         Expr::Path(path) if !is_variable(path) => Some(Scope::Constant(path.clone())),
+        Expr::Macro(_) => {
+            let what = format!("`{}` is no string", code(value));
+            let help =
+                "write the string, or name a constant: `const PAY: &str = …;`, and `scope = PAY`";
+            mistakes.add(value, what, help);
+            None
+        }
         Expr::Path(_) | Expr::Field(_) => {
             let what = format!("`{}` is no string", code(value));
             let help = format!("quote it: `scope = \"{}\"`", scope_like(&code(value)));
@@ -65,7 +66,7 @@ pub(crate) fn scope(value: &Expr, mistakes: &Mistakes) -> Option<Scope> {
 fn checked_scope(text: &LitStr, mistakes: &Mistakes) -> Option<LitStr> {
     let value = text.value();
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c);
-    if value.is_empty() {
+    if value.trim().is_empty() {
         let help = format!("name the operation: `{}`", names::SCOPE.example);
         mistakes.add(text, "`scope` is empty", help);
     } else if let Some(bad) = value.chars().find(|&c| !allowed(c)) {
@@ -106,22 +107,36 @@ pub(crate) fn scope_like(text: &str) -> String {
 }
 
 /// Anything: a literal is refused later, by the rules about the whole attribute.
-pub(crate) fn tenant(value: &Expr) -> Tenant {
+pub(crate) fn tenant(value: &Expr, mistakes: &Mistakes) -> Option<Tenant> {
     match value {
         Expr::Path(path) if path.path.is_ident("shared") => {
-            Tenant::Shared(path.path.segments[0].ident.clone())
+            Some(Tenant::Shared(path.path.segments[0].ident.clone()))
         }
-        _ => Tenant::Computed(value.clone()),
+        Expr::Closure(closure) => {
+            refuse_closure(closure, names::TENANT, mistakes);
+            None
+        }
+        _ => Some(Tenant::Computed(value.clone())),
     }
 }
 
 /// 1 second to 400 days, or an expression.
 pub(crate) fn ttl(value: &Expr, mistakes: &Mistakes) -> Option<Ttl> {
     match value {
-        Expr::Lit(_) | Expr::Unary(_) => {
+        _ if is_number(value) => {
             units::duration(value, names::TTL, units::TTL, mistakes).map(Ttl::Fixed)
         }
         _ => Some(Ttl::Computed(value.clone())),
+    }
+}
+
+/// A number, or a computation with numbers only: no `Duration`.
+fn is_number(value: &Expr) -> bool {
+    match value {
+        Expr::Lit(_) | Expr::Unary(_) => true,
+        Expr::Binary(binary) => is_number(&binary.left) && is_number(&binary.right),
+        Expr::Paren(paren) => is_number(&paren.expr),
+        _ => false,
     }
 }
 
@@ -138,68 +153,23 @@ pub(crate) fn lease(value: &Expr, mistakes: &Mistakes) -> Option<Duration> {
 }
 
 pub(crate) fn max_response(value: &Expr, mistakes: &Mistakes) -> Option<usize> {
-    units::size(value, names::MAX_RESPONSE, mistakes)
-}
-
-/// `header("name")` or an expression. A function called `header` can be
-/// reached by a path.
-pub(crate) fn key(value: &Expr, mistakes: &Mistakes) -> Option<Key> {
-    let header_of = |name: &LitStr| format!("write `key = header({})`", name.token());
-    match value {
-        Expr::Call(call) if is_word(&call.func, "header") => {
-            let arguments: Vec<_> = call.args.iter().collect();
-            if let [
-                Expr::Lit(ExprLit {
-                    lit: Lit::Str(name),
-                    ..
-                }),
-            ] = arguments[..]
-            {
-                return header_name(name, mistakes).map(Key::Header);
-            }
-            let help = format!("write `{}`", names::KEY.example);
-            mistakes.add(call, "`header` takes one name as a string", help);
-        }
-        Expr::Lit(ExprLit {
-            lit: Lit::Str(name),
-            ..
-        }) => {
-            let what = "`key` is the same for every request; a header is named by `header(…)`";
-            mistakes.add(name, what, header_of(name));
-        }
-        Expr::Path(_) if is_word(value, "header") => {
-            let help = format!("write `{}`", names::KEY.example);
-            mistakes.add(value, "`header` has no name", help);
-        }
-        _ => return computed(value, names::KEY, mistakes).map(Key::Computed),
-    }
-    None
-}
-
-/// A field name of RFC 9110 section 5.6.2, made lower case.
-fn header_name(name: &LitStr, mistakes: &Mistakes) -> Option<LitStr> {
-    let text = name.value();
-    let bad = text
-        .chars()
-        .find(|&c| !c.is_ascii_alphanumeric() && !"!#$%&'*+-.^_`|~".contains(c));
-    let what = match bad {
-        Some(bad) => format!("`{bad}` cannot stand in a header name"),
-        None if text.is_empty() => "the header name is empty".to_owned(),
-        None => return Some(LitStr::new(&text.to_ascii_lowercase(), name.span())),
-    };
-    mistakes.add(name, what, format!("write `{}`", names::KEY.example));
-    None
+    sizes::size(value, names::MAX_RESPONSE, mistakes)
 }
 
 /// `true` or `false`.
 pub(crate) fn flag(value: &Expr, name: Name, mistakes: &Mistakes) -> Option<bool> {
-    match value {
-        Expr::Lit(ExprLit {
-            lit: Lit::Bool(flag),
-            ..
-        }) => Some(flag.value),
-        _ => wrong_kind(value, name, "`true` or `false`", mistakes),
+    if let Expr::Lit(ExprLit {
+        lit: Lit::Bool(flag),
+        ..
+    }) = value
+    {
+        return Some(flag.value);
     }
+    let written = code(value).to_lowercase();
+    let flag = ["true", "yes", "on", "1"].contains(&written.trim_matches('"'));
+    let what = format!("`{name}` takes `true` or `false`");
+    mistakes.add(value, what, format!("write `{name} = {flag}`"));
+    None
 }
 
 /// One of a few strings.
@@ -218,6 +188,12 @@ pub(crate) fn choice(
             lit: Lit::Str(text),
             ..
         }) => text.value(),
+        Expr::Path(path) => path
+            .path
+            .segments
+            .last()
+            .map(|last| code(&last.ident))
+            .unwrap_or_default(),
         _ => code(value),
     };
     let quoted: Vec<_> = choices.iter().map(|text| format!("{text:?}")).collect();
@@ -233,14 +209,26 @@ pub(crate) fn choice(
 /// An expression that is not a constant.
 pub(crate) fn computed(value: &Expr, name: Name, mistakes: &Mistakes) -> Option<Expr> {
     match value {
+        Expr::Closure(closure) => {
+            refuse_closure(closure, name, mistakes);
+            None
+        }
         Expr::Lit(_) => {
             let what = format!("`{name}` is the same for every request");
-            let help = format!("compute it from an argument: `{}`", name.example);
+            let help = format!("compute it from the arguments, such as `{}`", name.example);
             mistakes.add(value, what, help);
             None
         }
         _ => Some(value.clone()),
     }
+}
+
+/// An expression sees the arguments itself.
+fn refuse_closure(closure: &ExprClosure, name: Name, mistakes: &Mistakes) {
+    let what =
+        format!("`{name}` takes a value, not a closure; it sees the arguments by their names");
+    let help = format!("write `{name} = {}`", code(&closure.body));
+    mistakes.add(closure, what, help);
 }
 
 /// A path that means the same in every module.
@@ -284,10 +272,6 @@ fn wrong_kind<T>(value: &Expr, name: Name, takes: &str, mistakes: &Mistakes) -> 
     None
 }
 
-fn is_word(value: &Expr, word: &str) -> bool {
-    matches!(value, Expr::Path(path) if path.path.is_ident(word))
-}
-
 /// Whether a path reads like a variable: one word in lower case.
 pub(crate) fn is_variable(path: &ExprPath) -> bool {
     let word = path.path.get_ident().map(Ident::to_string);
@@ -299,7 +283,7 @@ pub(crate) fn is_variable(path: &ExprPath) -> bool {
 }
 
 impl ToTokens for Scope {
-    fn to_tokens(&self, tokens: &mut proc_macro2::TokenStream) {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
         match self {
             Self::Literal(text) => text.to_tokens(tokens),
             Self::Constant(path) => path.to_tokens(tokens),

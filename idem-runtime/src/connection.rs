@@ -19,6 +19,7 @@ pub trait AtomicConnection: Send + 'static {
 }
 
 #[cfg(feature = "postgres")]
+#[diagnostic::do_not_recommend]
 impl AtomicConnection for sqlx::PgConnection {
     type Database = sqlx::Postgres;
 
@@ -28,6 +29,7 @@ impl AtomicConnection for sqlx::PgConnection {
 }
 
 #[cfg(feature = "sqlite")]
+#[diagnostic::do_not_recommend]
 impl AtomicConnection for sqlx::SqliteConnection {
     type Database = sqlx::Sqlite;
 
@@ -36,6 +38,7 @@ impl AtomicConnection for sqlx::SqliteConnection {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<DB: Backend> AtomicConnection for Transaction<'static, DB> {
     type Database = DB;
 

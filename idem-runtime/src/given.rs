@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
-
 use crate::error::InvalidRequest;
-use crate::fingerprint::Fingerprint;
-use crate::key::{Key, KeyValue};
+use crate::fingerprint::{Fingerprint, JsonWriter, JsonWritten};
+use crate::key::Key;
 use crate::policy::{Policy, TTL_RANGE};
 use crate::tenant::{Tenant, TenantId};
 
@@ -39,15 +37,15 @@ impl Given {
         }
     }
 
-    pub(crate) fn key<K: KeyValue + ?Sized>(&mut self, key: &K) {
-        match Key::new(&key.key_value()) {
+    pub(crate) fn key(&mut self, key: &str) {
+        match Key::new(key) {
             Ok(key) => self.key = Some(key),
             Err(why) => self.refuse(why.into()),
         }
     }
 
-    pub(crate) fn fingerprint<T: Serialize + ?Sized>(&mut self, value: &T) {
-        match Fingerprint::of_value(value) {
+    pub(crate) fn fingerprint(&mut self, write: impl FnOnce(JsonWriter<'_, '_>) -> JsonWritten) {
+        match Fingerprint::of_written(write) {
             Ok(fingerprint) => self.fingerprint = Some(fingerprint),
             Err(error) => self.refuse(InvalidRequest::Fingerprint(error)),
         }

@@ -1,5 +1,6 @@
 //! What the expansion of `#[idempotent(message, …)]` calls: each message's effect once.
 
+use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::time::Duration;
 
@@ -13,19 +14,19 @@ use crate::atomic::Work;
 use crate::claim::Claim;
 use crate::connection::AtomicConnection;
 use crate::engine::Done;
+use crate::fingerprint::{JsonWriter, JsonWritten};
 use crate::given::Given;
 use crate::handle::Idempotency;
-use crate::key::KeyValue;
 use crate::observe;
 use crate::once::{Once, done};
 use crate::outcome::{OnceError, Outcome};
 use crate::policy::Policy;
-use crate::tenant::{Tenant, TenantId};
+use crate::tenant::Tenant;
 
 /// What a function for messages returns: a `Result`, since a failure must not be acknowledged.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say whether the message was consumed",
-    label = "expected `Result<T, E>`",
+    message = "`{Self}` does not say whether the message was consumed, and with what",
+    label = "expected `Result<T, E>`, where `T` is `Serialize` and `DeserializeOwned`",
     note = "an error rolls back and leaves the message to be delivered again; `Ok(())` is kept and acknowledged"
 )]
 pub trait Consumption: Send + 'static {
@@ -39,8 +40,25 @@ pub trait Consumption: Send + 'static {
     /// # Errors
     /// The function's own.
     fn into_result(self) -> Result<Self::Value, Self::Error>;
+
+    /// Consumes the message once for its key, in the transaction that also holds the key.
+    ///
+    /// Asked of the trait, so that rustc underlines what the user's function returns.
+    fn consume<C, F>(
+        options: MessageOptions,
+        handle: &Idempotency<C::Database>,
+        consumer: F,
+    ) -> BoxFuture<'static, Consumed<Self>>
+    where
+        Self: Sized,
+        C: AtomicConnection,
+        F: for<'t> FnOnce(&'t mut C, &'t Claim) -> BoxFuture<'t, Self> + Send + 'static,
+    {
+        options.consume(handle, consumer)
+    }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T, E> Consumption for Result<T, E>
 where
     T: Serialize + DeserializeOwned + Send + 'static,
@@ -74,8 +92,9 @@ impl MessageOptions {
     }
 
     /// Takes the tenant's identifier.
-    pub fn tenant<T: TenantId + ?Sized>(mut self, tenant: &T) -> Self {
-        self.given.tenant(tenant);
+    #[allow(clippy::needless_pass_by_value, reason = "what the trait has returned")]
+    pub fn tenant(mut self, tenant: Cow<'_, str>) -> Self {
+        self.given.tenant(&*tenant);
         self
     }
 
@@ -86,14 +105,15 @@ impl MessageOptions {
     }
 
     /// Takes the key from a value.
-    pub fn key<K: KeyValue + ?Sized>(mut self, key: &K) -> Self {
-        self.given.key(key);
+    #[allow(clippy::needless_pass_by_value, reason = "what the trait has returned")]
+    pub fn key(mut self, key: Cow<'_, str>) -> Self {
+        self.given.key(&key);
         self
     }
 
     /// Takes the message, or a value in its place.
-    pub fn fingerprint<T: Serialize + ?Sized>(mut self, value: &T) -> Self {
-        self.given.fingerprint(value);
+    pub fn fingerprint(mut self, write: impl FnOnce(JsonWriter<'_, '_>) -> JsonWritten) -> Self {
+        self.given.fingerprint(write);
         self
     }
 
@@ -103,10 +123,8 @@ impl MessageOptions {
         self
     }
 
-    /// Consumes the message once for its key, in the transaction that also holds the key.
-    ///
     /// Boxed for the reason that `Options::run_atomic` gives.
-    pub fn consume<C, R, F>(
+    fn consume<C, R, F>(
         self,
         handle: &Idempotency<C::Database>,
         consumer: F,

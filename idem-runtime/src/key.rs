@@ -114,7 +114,8 @@ pub enum InvalidKey {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an idempotency key",
     label = "expected a string, an integer, a `Uuid`, or a type that implements `KeyValue`",
-    note = "implement it in one line: `impl KeyValue for {Self} {{ fn key_value(&self) -> Cow<'_, str> {{ self.0.key_value() }} }}`"
+    note = "a key in a header is named by `key = header(\"x-key\")`",
+    note = "for a newtype, write `impl idem_runtime::KeyValue for {Self} {{ fn key_value(&self) -> std::borrow::Cow<'_, str> {{ idem_runtime::KeyValue::key_value(&self.0) }} }}`"
 )]
 pub trait KeyValue {
     /// Returns the key: 1 to 255 characters of visible ASCII, equal for every
@@ -128,18 +129,21 @@ macro_rules! impl_text_value {
     ($trait:ident :: $method:ident) => {
         impl_text_value!(@display $trait::$method: i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize Uuid);
 
+        #[diagnostic::do_not_recommend]
         impl $trait for str {
             fn $method(&self) -> Cow<'_, str> {
                 Cow::Borrowed(self)
             }
         }
 
+        #[diagnostic::do_not_recommend]
         impl $trait for String {
             fn $method(&self) -> Cow<'_, str> {
                 Cow::Borrowed(self)
             }
         }
 
+        #[diagnostic::do_not_recommend]
         impl<T: $trait + ?Sized> $trait for &T {
             fn $method(&self) -> Cow<'_, str> {
                 (**self).$method()
@@ -147,6 +151,7 @@ macro_rules! impl_text_value {
         }
     };
     (@display $trait:ident :: $method:ident: $($type:ty)*) => {$(
+        #[diagnostic::do_not_recommend]
         impl $trait for $type {
             fn $method(&self) -> Cow<'_, str> {
                 Cow::Owned(self.to_string())

@@ -93,5 +93,16 @@ pub use store::Backend;
 pub use sweep::Sweeper;
 pub use tenant::{InvalidTenant, TenantId};
 
+// Named by the expansion only, but rustc may show them: not as `__private`.
+#[doc(hidden)]
+pub use connection::AtomicConnection;
+#[doc(hidden)]
+pub use fingerprint::Fingerprinted;
+#[doc(hidden)]
 #[cfg(feature = "axum")]
-pub use http::{Problem, ProblemKind, Recorded};
+pub use http::{HandleOf, extractor, last_extractor, state_with_handle};
+#[doc(hidden)]
+pub use inbox::Consumption;
+
+#[cfg(feature = "axum")]
+pub use http::{HandleSource, Idempotent, Problem, ProblemKind, Recorded};

@@ -125,6 +125,8 @@ impl Policy {
 ///
 /// # Panics
 /// In a constant, where the panic is the compile-time error.
+// The caller is where the build stops, not a line in here.
+#[track_caller]
 #[must_use]
 pub const fn check_scope(scope: &'static str) -> &'static str {
     assert!(

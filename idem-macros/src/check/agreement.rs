@@ -7,11 +7,12 @@ use syn::{Expr, ExprLit, Ident, Lit};
 use super::extractors::reads_body;
 use crate::diag::{Mistakes, code};
 use crate::handler::{Handler, Param};
+use crate::key::Key;
 use crate::names::{self, Name};
 use crate::options::Options;
 use crate::patterns::bindings;
 use crate::units;
-use crate::values::{Key, Tenant, Ttl, scope_like};
+use crate::values::{Tenant, Ttl, scope_like};
 
 pub(crate) fn check(handler: &Handler, options: &Options, mistakes: &Mistakes) {
     check_missing(handler, options, mistakes);
@@ -43,13 +44,21 @@ fn check_missing(handler: &Handler, options: &Options, mistakes: &Mistakes) {
         ),
         (false, true) => (
             "missing `tenant`; callers that use the same key must be told apart".to_owned(),
-            format!(
-                "add `tenant = {tenant}`, or `tenant = shared` if all callers share their keys"
-            ),
+            {
+                let caller = match handler.extractors().next() {
+                    Some(_) => "",
+                    None => "take an extractor that knows the caller, `account: Account`, and ",
+                };
+                format!(
+                    "{caller}add `tenant = {tenant}`, or `tenant = shared` if all callers share their keys"
+                )
+            },
         ),
         (false, false) => return,
     };
-    mistakes.add_at(Span::call_site(), what, help);
+    // Without the mark of the expansion, which rustc would go on about.
+    let span = Span::call_site().resolved_at(handler.name().span());
+    mistakes.add_at(span, what, help);
 }
 
 /// The first argument that may be the caller: neither state nor body.

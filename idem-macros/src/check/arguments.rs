@@ -4,20 +4,34 @@
 //! expression can only be an argument. Paths, calls, macros, blocks, and
 //! closures are left to rustc.
 
+use proc_macro2::{Literal, TokenStream, TokenTree};
+use quote::ToTokens;
 use syn::{Expr, ExprPath, Ident};
 
 use crate::diag::{Mistakes, list, nearest};
 use crate::handler::Handler;
+use crate::key::Key;
 use crate::names::{self, Name};
 use crate::options::Options;
 use crate::patterns::bindings;
 use crate::role::{Role, last_name};
-use crate::values::{Key, Tenant, Ttl, is_variable};
+use crate::values::{Tenant, Ttl, is_variable};
+
+/// What people write for `tenant = shared`.
+const EVERYBODY: [&str; 7] = [
+    "all", "any", "anyone", "everyone", "global", "none", "public",
+];
 
 /// The names that an expression can use, and those that it cannot yet use.
 struct Arguments {
     usable: Vec<String>,
     lent: Vec<String>,
+    /// What is reported by the signature's rules.
+    misused: Vec<String>,
+    /// The types of arguments called `_`.
+    nameless: Vec<String>,
+    /// The name of the router's state.
+    state: Option<String>,
     /// Type names with the argument of that type: `Account`, `account`.
     types: Vec<(String, String)>,
 }
@@ -29,6 +43,9 @@ pub(crate) fn check(handler: &Handler, options: &Options, mistakes: &Mistakes) {
     for (name, value) in expressions(options) {
         let mut words = Vec::new();
         collect_words(value, &mut words);
+        if name == names::KEY && check_header(value, &words, &arguments, mistakes) {
+            continue;
+        }
         for word in words {
             check_word(word, name, handler, &arguments, mistakes);
         }
@@ -47,22 +64,65 @@ impl Arguments {
         let mut arguments = Self {
             usable: Vec::new(),
             lent: Vec::new(),
+            misused: Vec::new(),
+            nameless: Vec::new(),
+            state: None,
             types: Vec::new(),
         };
         for param in &handler.params {
             let names = bindings(param.pat())?;
             let names: Vec<_> = names.iter().map(ToString::to_string).collect();
-            if let (Some((ty, _)), [name]) = (last_name(param.ty()), &names[..]) {
-                arguments.types.push((ty, name.clone()));
+            match (last_name(param.ty()), &names[..]) {
+                (Some((ty, _)), [name]) => {
+                    if ty == "State" {
+                        arguments.state = Some(name.clone());
+                    }
+                    arguments.types.push((ty, name.clone()));
+                }
+                (Some((ty, _)), []) => arguments.nameless.push(ty),
+                _ => {}
             }
-            if let Role::Extractor = param.role {
-                arguments.usable.extend(names);
-            } else {
-                arguments.lent.extend(names);
+            match param.role {
+                Role::Extractor => arguments.usable.extend(names),
+                Role::Misused(_) => arguments.misused.extend(names),
+                _ => arguments.lent.extend(names),
             }
         }
         Some(arguments)
     }
+}
+
+/// `headers.get("x-key")` may be absent, and is read by `header("x-key")`.
+fn check_header(
+    value: &Expr,
+    words: &[&ExprPath],
+    arguments: &Arguments,
+    mistakes: &Mistakes,
+) -> bool {
+    let is_map = |word: &&ExprPath| {
+        let map = |(ty, name): &(String, String)| ty == "HeaderMap" && word.path.is_ident(name);
+        arguments.types.iter().any(map)
+    };
+    let name = find_text(value.to_token_stream());
+    let Some(name) = name.filter(|_| words.iter().any(is_map)) else {
+        return false;
+    };
+    let help = format!("write `key = header({name})`");
+    mistakes.add(
+        value,
+        "a header may be absent, or be there twice; `header(…)` sees to that",
+        help,
+    );
+    true
+}
+
+/// The first string of an expression.
+fn find_text(tokens: TokenStream) -> Option<Literal> {
+    tokens.into_iter().find_map(|token| match token {
+        TokenTree::Literal(text) if text.to_string().starts_with('"') => Some(text),
+        TokenTree::Group(group) => find_text(group.stream()),
+        _ => None,
+    })
 }
 
 /// The options that are computed for each request.
@@ -136,7 +196,8 @@ fn check_word(
     }
     // A `self` that the signature has is reported there.
     let is_self = word == "self" && handler.receiver().is_some();
-    if is_self || !is_variable(path) || usable.contains(&word) {
+    let known = usable.contains(&word) || arguments.misused.contains(&word);
+    if is_self || !is_variable(path) || known {
         return;
     }
     let what = if arguments.lent.contains(&word) {
@@ -144,13 +205,27 @@ fn check_word(
     } else {
         format!("`{word}` is no argument of `{}`", handler.name())
     };
+    let ty = camel_case(&word);
+    if name == names::TENANT
+        && (EVERYBODY.contains(&&*word) || nearest(&word, ["shared"]).is_some())
+    {
+        let help = "write `tenant = shared` if all callers share their keys";
+        return mistakes.add(path, what, help);
+    }
     let help = match nearest(&word, usable.iter().map(String::as_str)) {
         Some(near) => format!("did you mean `{near}`?"),
+        None if arguments.nameless.contains(&ty) => {
+            format!("give the argument its name: `{word}: {ty}`")
+        }
+        None if name == names::STORE => match &arguments.state {
+            Some(state) => format!("write where the state has it: `store = {state}.idempotency`"),
+            None => {
+                "take it from the state: `State(app): State<App>`, and `store = app.idempotency`"
+                    .to_owned()
+            }
+        },
         None if usable.is_empty() => {
-            format!(
-                "add an extractor that provides it, such as `{word}: {}`",
-                camel_case(&word)
-            )
+            format!("add an extractor that provides it, such as `{word}: {ty}`")
         }
         None if usable.len() == 1 => format!("the argument is {}", list(usable, "and")),
         None => format!("the arguments are {}", list(usable, "and")),

@@ -4,12 +4,17 @@
 
 use syn::{GenericArgument, PathArguments, ReturnType, Type};
 
+use super::mode::wrapped_connection;
+use super::parameters::impl_trait;
 use crate::diag::{Mistakes, code};
 use crate::handler::{Handler, Param};
-use crate::role::{last_name, ungrouped};
+use crate::role::{is_named_by, last_name, ungrouped};
 
 /// axum implements `Handler` for functions of up to 16 arguments.
 pub(crate) const MAX_EXTRACTORS: usize = 16;
+
+/// Where what is in the prelude comes from.
+const STD: [&str; 2] = ["alloc", "std"];
 
 pub(crate) fn check(handler: &Handler, mistakes: &Mistakes) {
     check_count(handler, mistakes);
@@ -60,7 +65,7 @@ fn check_plain_values(handler: &Handler, mistakes: &Mistakes) {
             Some(Plain::Scalar) => {
                 format!("say where it is: `Path({pat}): Path<{ty}>`")
             }
-            Some(Plain::Bytes) => "take the body as it is: `body: Bytes`".to_owned(),
+            Some(Plain::Bytes) => "take the body as it is: `body: axum::body::Bytes`".to_owned(),
             Some(Plain::Collection) => {
                 format!("say what it is made of: `Json({pat}): Json<{ty}>`")
             }
@@ -78,6 +83,9 @@ enum Plain {
 
 fn plain_value(ty: &Type) -> Option<Plain> {
     let (name, path) = last_name(ty)?;
+    if !is_named_by(path, &STD) {
+        return None;
+    }
     match (&*name, path.get_ident().is_some()) {
         (
             "bool" | "char" | "f32" | "f64" | "i8" | "i16" | "i32" | "i64" | "i128" | "isize"
@@ -94,6 +102,9 @@ pub(crate) fn reads_body(ty: &Type) -> bool {
     let Some((name, path)) = last_name(ty) else {
         return false;
     };
+    if name == "String" && !is_named_by(path, &STD) {
+        return false;
+    }
     let arguments: Vec<_> = match path.segments.last().map(|segment| &segment.arguments) {
         Some(PathArguments::AngleBracketed(list)) => list.args.iter().collect(),
         _ => Vec::new(),
@@ -156,9 +167,15 @@ fn find_sse(ty: &Type) -> Option<&Type> {
 
 /// The extractors in an order that axum accepts, for the repaired function.
 pub(crate) fn acceptable(handler: &Handler) -> Vec<&Param> {
+    let refused = |param: &&Param| {
+        let connection = wrapped_connection(handler).map(|(param, _)| param.index);
+        plain_value(param.ty()).is_some()
+            || impl_trait(param.ty()).is_some()
+            || connection == Some(param.index)
+    };
     let (readers, mut parts): (Vec<_>, Vec<_>) = handler
         .extractors()
-        .filter(|param| plain_value(param.ty()).is_none())
+        .filter(|param| !refused(param))
         .partition(|param| reads_body(param.ty()));
     let reader = readers.last().copied();
     parts.truncate(MAX_EXTRACTORS - usize::from(reader.is_some()));

@@ -5,11 +5,13 @@ use quote::ToTokens;
 use syn::{Ident, ReturnType};
 
 use crate::diag::{Mistakes, code};
-use crate::handler::Handler;
+use crate::handler::{Handler, Param};
 use crate::inner::mentions;
+use crate::key::Key;
 use crate::names;
 use crate::options::Options;
-use crate::values::Key;
+use crate::patterns::bindings;
+use crate::role::{Misuse, Role, last_name, last_type_argument};
 
 pub(crate) fn check(handler: &Handler, options: &Options, mistakes: &Mistakes) {
     check_argument(handler, mistakes);
@@ -20,6 +22,25 @@ pub(crate) fn check(handler: &Handler, options: &Options, mistakes: &Mistakes) {
 
 /// The last owned argument is the message, as the last extractor is the body.
 fn check_argument(handler: &Handler, mistakes: &Mistakes) {
+    let borrowed =
+        |param: &&Param| matches!(param.role, Role::Misused(Misuse::Reference | Misuse::Text));
+    if handler.params.iter().any(|param| borrowed(&param)) {
+        return;
+    }
+    if let Some(message) = handler.extractors().last()
+        && let Some((name, path)) = last_name(message.ty())
+        && matches!(&*name, "Json" | "Form")
+        && let Some(inside) = path.segments.last().and_then(last_type_argument)
+    {
+        let pat = bindings(message.pat()).and_then(|names| names.into_iter().next());
+        let pat = pat.map_or_else(|| "event".to_owned(), |pat| pat.to_string());
+        let what = format!(
+            "`{}` reads a request; a message comes as it is",
+            code(message.ty())
+        );
+        let help = format!("write `{pat}: {}`", code(inside));
+        mistakes.add(&message.typed, what, help);
+    }
     if handler.extractors().next().is_none() {
         let name = handler.name();
         let what = format!("`{name}` takes no message");

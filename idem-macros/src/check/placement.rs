@@ -1,5 +1,8 @@
 //! Where the attribute may stand.
 
+use proc_macro2::TokenTree;
+use syn::{Attribute, Meta};
+
 use crate::attributes::last_is;
 use crate::diag::Mistakes;
 use crate::handler::Handler;
@@ -29,11 +32,27 @@ pub(crate) fn check(handler: &Handler, mistakes: &Mistakes) -> Verdict {
 /// One handler has one key. The second attribute would claim inside the first.
 fn check_twice(handler: &Handler, mistakes: &Mistakes) {
     for attr in &handler.attrs {
-        if last_is(attr.path(), "idempotent") {
+        if is_ours(attr) {
             let what = format!("`{}` is idempotent already", handler.name());
             mistakes.add(attr, what, "remove this attribute");
         }
     }
+}
+
+/// By its name, or, where it was imported under another, by what only it takes.
+pub(crate) fn is_ours(attr: &Attribute) -> bool {
+    let options: Vec<_> = match &attr.meta {
+        Meta::List(list) => list.tokens.clone().into_iter().collect(),
+        _ => Vec::new(),
+    };
+    let takes = |option: &str| {
+        options.windows(2).any(|pair| {
+            let sets = matches!(&pair[1], TokenTree::Punct(sign) if sign.as_char() == '=');
+            sets && matches!(&pair[0], TokenTree::Ident(name) if name == option)
+        })
+    };
+    last_is(attr.path(), "idempotent")
+        || (attr.path().get_ident().is_some() && takes("scope") && takes("tenant"))
 }
 
 /// `#[utoipa::path]` describes the parameters that it sees and adds an item

@@ -5,7 +5,7 @@ use idem_tests::ui::{Account, ApiError, Payment};
 use sqlx::PgConnection;
 async fn create_payment(
     arg0: Account,
-    arg2: ::idem_runtime::__private::Call<Json<Payment>, PgConnection>,
+    arg2: ::idem_runtime::__private::Idempotent<Json<Payment>, PgConnection>,
 ) -> ::idem_runtime::__private::Response {
     async fn create_payment(
         account: Account,
@@ -23,23 +23,25 @@ async fn create_payment(
     let (call, arg2) = arg2.split();
     let request = {
         let account = &arg0;
-        let Json(payment) = &arg2;
-        let _ = (account, payment);
+        let _ = (account,);
         call.options(const {
                 &::idem_runtime::__private::Policy::new("payments.create")
                     .ttl(::idem_runtime::__private::Duration::from_secs(86400))
             })
-            .tenant(&(account.id))
+            .tenant(::idem_runtime::__private::TenantId::tenant_id(&(account.id)))
     };
     request
         .run_atomic::<
             PgConnection,
             _,
         >(move |tx, _| {
-            ::idem_runtime::__private::respond::<
-                Result<(StatusCode, Json<Payment>), ApiError>,
-                _,
-            >(create_payment(arg0, tx, arg2))
+            ::idem_runtime::__private::respond(
+                ::idem_runtime::__private::pin(create_payment(arg0, tx, arg2)),
+                <Result<
+                    (StatusCode, Json<Payment>),
+                    ApiError,
+                > as ::idem_runtime::__private::IntoResponse>::into_response,
+            )
         })
         .await
 }

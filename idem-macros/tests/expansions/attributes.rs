@@ -8,7 +8,7 @@ use tracing::instrument;
 #[cfg_attr(test, must_use)]
 async fn create_payment<const N: usize>(
     arg0: Account,
-    arg2: ::idem_runtime::__private::Call<State<App>, PgConnection>,
+    arg2: ::idem_runtime::__private::Idempotent<State<App>, PgConnection>,
 ) -> ::idem_runtime::__private::Response {
     #[instrument(skip_all)]
     async fn create_payment<const N: usize>(
@@ -23,24 +23,26 @@ async fn create_payment<const N: usize>(
     {
         let _ = ::idem_runtime::__private::extractor::<Account, App>;
         let _ = ::idem_runtime::__private::last_extractor::<State<App>, App, _>;
-        let _ = ::idem_runtime::__private::state::<App, PgConnection>;
+        let _ = ::idem_runtime::__private::state_with_handle::<App, PgConnection>;
     }
     let (call, arg2) = arg2.split();
     let request = {
         let account = &arg0;
-        let State(app) = &arg2;
-        let _ = (account, app);
+        let _ = (account,);
         call.options(const {
                 &::idem_runtime::__private::Policy::new("payments.create")
             })
-            .tenant(&(account.id))
+            .tenant(::idem_runtime::__private::TenantId::tenant_id(&(account.id)))
     };
     request
         .run_atomic::<
             PgConnection,
             _,
         >(move |tx, _| {
-            ::idem_runtime::__private::respond(create_payment::<N>(arg0, tx, arg2))
+            ::idem_runtime::__private::respond(
+                ::idem_runtime::__private::pin(create_payment::<N>(arg0, tx, arg2)),
+                ::idem_runtime::__private::IntoResponse::into_response,
+            )
         })
         .await
 }

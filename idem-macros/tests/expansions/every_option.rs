@@ -7,7 +7,7 @@ const SCOPE: &str = "payments.create";
 async fn create_payment(
     arg0: Account,
     arg1: State<App>,
-    arg3: ::idem_runtime::__private::Call<Json<Payment>, ()>,
+    arg3: ::idem_runtime::__private::Idempotent<Json<Payment>, ()>,
 ) -> ::idem_runtime::__private::Response {
     async fn create_payment(
         account: Account,
@@ -25,7 +25,7 @@ async fn create_payment(
         let Json(payment) = &arg3;
         let _ = (account, app, payment);
         call.options({
-                const POLICY: ::idem_runtime::__private::Policy = ::idem_runtime::__private::Policy::new(
+                const SCOPE_: ::idem_runtime::__private::Policy = ::idem_runtime::__private::Policy::new(
                         ::idem_runtime::__private::check_scope(SCOPE),
                     )
                     .ttl(::idem_runtime::__private::Duration::from_secs(5400))
@@ -35,18 +35,29 @@ async fn create_payment(
                     .timeout(::idem_runtime::__private::Duration::from_secs(20))
                     .record(::idem_runtime::__private::Record::Success)
                     .max_response(16384);
-                &POLICY
+                &SCOPE_
             })
-            .store::<Transaction<'static, Postgres>>(&(app.idempotency))
-            .tenant(&(account.id))
-            .fingerprint(&(&(payment.amount), &(payment.currency)))
+            .store({
+                let handle: &::idem_runtime::__private::Handle<
+                    Transaction<'static, Postgres>,
+                > = &(app.idempotency);
+                handle
+            })
+            .tenant(::idem_runtime::__private::TenantId::tenant_id(&(account.id)))
+            .fingerprint(|writer: ::idem_runtime::__private::JsonWriter<'_, '_>| ::idem_runtime::__private::Fingerprinted::write(
+                &(&(payment.amount), &(payment.currency)),
+                writer,
+            ))
     };
     request
         .run_atomic::<
             Transaction<'static, Postgres>,
             _,
         >(move |tx, _| {
-            ::idem_runtime::__private::respond(create_payment(arg0, arg1, tx, arg3))
+            ::idem_runtime::__private::respond(
+                ::idem_runtime::__private::pin(create_payment(arg0, arg1, tx, arg3)),
+                <() as ::idem_runtime::__private::IntoResponse>::into_response,
+            )
         })
         .await
 }

@@ -5,7 +5,7 @@ use idem_tests::ui::{Account, Payment};
 use sqlx::Postgres;
 async fn create_charge(
     arg0: Account,
-    arg3: ::idem_runtime::__private::Call<
+    arg3: ::idem_runtime::__private::Idempotent<
         Json<Payment>,
         ::idem_runtime::__private::Lease<Postgres>,
     >,
@@ -23,21 +23,20 @@ async fn create_charge(
     let (call, arg3) = arg3.split();
     let request = {
         let account = &arg0;
-        let Json(payment) = &arg3;
-        let _ = (account, payment);
+        let _ = (account,);
         call.options(const {
                 &::idem_runtime::__private::Policy::new("charges.create")
                     .lease(::idem_runtime::__private::Duration::from_secs(10))
                     .on_takeover(::idem_runtime::__private::OnTakeover::Reconcile)
             })
-            .tenant(&(account.id))
+            .tenant(::idem_runtime::__private::TenantId::tenant_id(&(account.id)))
     };
     request
         .run_leased(move |tx, claim| {
-            ::idem_runtime::__private::respond::<
-                String,
-                _,
-            >(create_charge(arg0, tx, claim, arg3))
+            ::idem_runtime::__private::respond(
+                ::idem_runtime::__private::pin(create_charge(arg0, tx, claim, arg3)),
+                <String as ::idem_runtime::__private::IntoResponse>::into_response,
+            )
         })
         .await
 }

@@ -4,7 +4,7 @@ use axum::Json;
 use idem_tests::ui::Payment;
 use sqlx::SqliteConnection;
 async fn on_paid(
-    arg1: ::idem_runtime::__private::Call<Json<Payment>, SqliteConnection>,
+    arg1: ::idem_runtime::__private::Idempotent<Json<Payment>, SqliteConnection>,
 ) -> ::idem_runtime::__private::Response {
     async fn on_paid(tx: &mut SqliteConnection, Json(payment): Json<Payment>) {
         let _ = (&payment,);
@@ -18,14 +18,22 @@ async fn on_paid(
                 &::idem_runtime::__private::Policy::new("webhooks.paid")
                     .key_from_arguments()
             })
-            .tenant(&(payment.currency))
-            .key(&(payment.amount))
-            .ttl(Duration::from_mins(1))
+            .tenant(::idem_runtime::__private::TenantId::tenant_id(&(payment.currency)))
+            .key(::idem_runtime::__private::KeyValue::key_value(&(payment.amount)))
+            .ttl({
+                let ttl: ::idem_runtime::__private::Duration = Duration::from_mins(1);
+                ttl
+            })
     };
     request
         .run_atomic::<
             SqliteConnection,
             _,
-        >(move |tx, _| { ::idem_runtime::__private::respond(on_paid(tx, arg1)) })
+        >(move |tx, _| {
+            ::idem_runtime::__private::respond(
+                ::idem_runtime::__private::pin(on_paid(tx, arg1)),
+                <() as ::idem_runtime::__private::IntoResponse>::into_response,
+            )
+        })
         .await
 }

@@ -35,6 +35,31 @@ mod tests;
 
 const VERSION: u8 = 1;
 
+/// What a value writes itself to.
+pub type JsonWriter<'w, 't> = &'w mut serde_json::Serializer<&'t mut Vec<u8>>;
+
+/// Whether it could.
+pub type JsonWritten = Result<(), serde_json::Error>;
+
+/// A value for `fingerprint = …`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be compared with a repeat's; it is not `Serialize`",
+    note = "add `#[derive(serde::Serialize)]` to it, or name what is compared, such as `fingerprint = (payment.amount, payment.currency)`"
+)]
+pub trait Fingerprinted {
+    /// Writes the value down.
+    ///
+    /// # Errors
+    /// The value cannot be serialised as JSON.
+    fn write(&self, writer: JsonWriter<'_, '_>) -> JsonWritten;
+}
+
+impl<T: Serialize + ?Sized> Fingerprinted for T {
+    fn write(&self, writer: JsonWriter<'_, '_>) -> JsonWritten {
+        self.serialize(writer)
+    }
+}
+
 /// Identifies the content of a request: the SHA-256 that is stored with the
 /// key, and compared when the key comes again.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,7 +86,15 @@ impl Fingerprint {
     /// - The value cannot be serialised as JSON (for example a map whose keys
     ///   are no strings).
     pub(crate) fn of_value<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
-        let text = serde_json::to_vec(value)?;
+        Self::of_written(|writer| value.serialize(writer))
+    }
+
+    /// Computes it of a value that writes itself.
+    pub(crate) fn of_written(
+        write: impl FnOnce(JsonWriter<'_, '_>) -> JsonWritten,
+    ) -> Result<Self, serde_json::Error> {
+        let mut text = Vec::new();
+        write(&mut serde_json::Serializer::new(&mut text))?;
         let mut hasher = Hasher::new(Subject::Value);
         hasher.json(&text);
         Ok(hasher.finish())

@@ -17,14 +17,17 @@ use crate::handle::Idempotency;
 use crate::leased::Lease;
 use crate::store::Backend;
 
-/// Extracts `T`, and beside it what decides about the key: the request as it was received, and
-/// the handle.
+/// What [`#[idempotent]`](macro@crate::idempotent) puts around a handler's last extractor. It is
+/// here to be looked up: nobody writes it, but rustc shows it where a router refuses a handler.
 ///
-/// It implements [`FromRequest`] or [`FromRequestParts`] as `T` does, so that handlers without a
-/// body work too. `C` is what the handler's reference parameter points to, since rustc prints this
-/// type when a router refuses the handler: it should show nothing but what the user wrote.
+/// `Idempotent<Json<Payment>, PgConnection>` in a message is the handler's own `Json<Payment>`, in a
+/// handler with `tx: &mut PgConnection`. It is an extractor where `Json<Payment>` is one and the
+/// router's state holds an `Idempotency<Postgres>` ([`HandleSource`]). When neither seems to be
+/// amiss, put `#[axum::debug_handler(state = App)]` *below* `#[idempotent]`: rustc then says what is.
+// It implements `FromRequest` or `FromRequestParts` as `T` does, so that handlers without a body
+// work too. `C` is what the handler's reference parameter points to.
 #[derive(Debug)]
-pub struct Call<T, C: HandleOf> {
+pub struct Idempotent<T, C: HandleOf> {
     value: T,
     pub(super) received: Received,
     pub(super) handle: C::Handle,
@@ -41,11 +44,12 @@ pub(super) struct Received {
     pub(super) body: Option<Bytes>,
 }
 
-impl<T, C: HandleOf> Call<T, C> {
+impl<T, C: HandleOf> Idempotent<T, C> {
     /// Takes the handler's own argument out.
-    pub fn split(self) -> (Call<(), C>, T) {
+    #[doc(hidden)]
+    pub fn split(self) -> (Idempotent<(), C>, T) {
         (
-            Call {
+            Idempotent {
                 value: (),
                 received: self.received,
                 handle: self.handle,
@@ -84,19 +88,25 @@ pub trait HandleOf {
     type Handle: Send;
 }
 
+#[diagnostic::do_not_recommend]
 impl<C: AtomicConnection> HandleOf for C {
     type Handle = Idempotency<C::Database>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<DB: Backend> HandleOf for Lease<DB> {
     type Handle = Idempotency<DB>;
 }
 
+#[diagnostic::do_not_recommend]
 impl HandleOf for () {
     type Handle = ();
 }
 
 /// Where a handler's handle comes from: the router's state, or, as `()`, the `store` option.
+///
+/// The state holds an `Idempotency<DB>` when that is `FromRef` of the state: `#[derive(FromRef)]`
+/// does it for a field. An `Arc` of such a state holds it too.
 #[diagnostic::on_unimplemented(
     message = "the router state `{S}` holds no `{Self}`",
     label = "this state has no idempotency handle for the handler's database",
@@ -105,9 +115,11 @@ impl HandleOf for () {
 )]
 pub trait HandleSource<S>: Sized {
     /// Takes the handle out of the state.
+    #[doc(hidden)]
     fn from_state(state: &S) -> Self;
 }
 
+#[diagnostic::do_not_recommend]
 impl<S, DB> HandleSource<S> for Idempotency<DB>
 where
     DB: Backend,
@@ -118,6 +130,7 @@ where
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<S> HandleSource<S> for () {
     fn from_state(_: &S) -> Self {}
 }
@@ -133,7 +146,7 @@ where
     }
 }
 
-impl<S, T, C> FromRequestParts<S> for Call<T, C>
+impl<S, T, C> FromRequestParts<S> for Idempotent<T, C>
 where
     S: Send + Sync,
     T: FromRequestParts<S>,
@@ -152,7 +165,7 @@ where
     }
 }
 
-impl<S, T, C> FromRequest<S> for Call<T, C>
+impl<S, T, C> FromRequest<S> for Idempotent<T, C>
 where
     S: Send + Sync,
     T: FromRequest<S>,
@@ -186,6 +199,15 @@ where
         })
     }
 }
+
+/// Stands for an argument that is not the last, where `#[debug_handler]` names the router's state.
+pub fn extractor<T: FromRequestParts<S> + Send, S>() {}
+
+/// Stands for the last argument.
+pub fn last_extractor<T: FromRequest<S, M> + Send, S, M>() {}
+
+/// Stands for the handle.
+pub fn state_with_handle<S, C: HandleOf<Handle: HandleSource<S>>>() {}
 
 /// A body that fails with an error that was met before. axum looks two layers deep for the limit
 /// that it answers with 413; `Body::from_stream` would add a third.

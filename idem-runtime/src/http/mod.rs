@@ -8,7 +8,8 @@ mod options;
 mod problem;
 mod reply;
 
-pub use call::{Call, HandleOf, HandleSource};
+pub use call::{HandleOf, HandleSource, Idempotent};
+pub use call::{extractor, last_extractor, state_with_handle};
 pub use options::Options;
 pub(crate) use problem::Renderer;
 pub use problem::{Problem, ProblemKind};

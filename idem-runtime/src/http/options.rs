@@ -5,21 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue, Method, header};
-use serde::Serialize;
 use uuid::Uuid;
 
-use super::call::{Call, HandleOf, Received};
+use super::call::{HandleOf, Idempotent, Received};
 use crate::claim::Identity;
-use crate::connection::AtomicConnection;
 use crate::engine::Job;
 use crate::error::InvalidRequest;
-use crate::fingerprint::{Fingerprint, FingerprintedRequest};
+use crate::fingerprint::{Fingerprint, FingerprintedRequest, JsonWriter, JsonWritten};
 use crate::given::Given;
 use crate::handle::Idempotency;
-use crate::key::{InvalidKey, Key, KeyValue};
+use crate::key::{InvalidKey, Key};
 use crate::policy::{KeySource, Policy};
 use crate::store::Backend;
-use crate::tenant::{InvalidTenant, Tenant, TenantId};
+use crate::tenant::{InvalidTenant, Tenant};
 
 /// The values of an attribute's options for one request.
 #[derive(Debug)]
@@ -30,8 +28,9 @@ pub struct Options<H> {
     given: Given,
 }
 
-impl<C: HandleOf> Call<(), C> {
+impl<C: HandleOf> Idempotent<(), C> {
     /// Begins to collect the options.
+    #[doc(hidden)]
     pub fn options(self, policy: &Policy) -> Options<C::Handle> {
         Options {
             received: self.received,
@@ -43,8 +42,12 @@ impl<C: HandleOf> Call<(), C> {
 
 impl<H> Options<H> {
     /// Takes the tenant's identifier.
-    pub fn tenant<T: TenantId + ?Sized>(mut self, tenant: &T) -> Self {
-        self.given.tenant(tenant);
+    ///
+    /// The expansion asks the trait for it, and not this method: rustc then underlines the value,
+    /// and does not go on about a bound that is written here.
+    #[allow(clippy::needless_pass_by_value, reason = "what the trait has returned")]
+    pub fn tenant(mut self, tenant: Cow<'_, str>) -> Self {
+        self.given.tenant(&*tenant);
         self
     }
 
@@ -55,14 +58,15 @@ impl<H> Options<H> {
     }
 
     /// Takes the key from a value.
-    pub fn key<K: KeyValue + ?Sized>(mut self, key: &K) -> Self {
-        self.given.key(key);
+    #[allow(clippy::needless_pass_by_value, reason = "what the trait has returned")]
+    pub fn key(mut self, key: Cow<'_, str>) -> Self {
+        self.given.key(&key);
         self
     }
 
     /// Takes a value in the place of the whole request.
-    pub fn fingerprint<T: Serialize + ?Sized>(mut self, value: &T) -> Self {
-        self.given.fingerprint(value);
+    pub fn fingerprint(mut self, write: impl FnOnce(JsonWriter<'_, '_>) -> JsonWritten) -> Self {
+        self.given.fingerprint(write);
         self
     }
 
@@ -75,19 +79,7 @@ impl<H> Options<H> {
 
 impl Options<()> {
     /// Takes the handle from where the `store` option says.
-    pub fn store<C: AtomicConnection>(
-        self,
-        handle: &Idempotency<C::Database>,
-    ) -> Options<Idempotency<C::Database>> {
-        self.with_handle(handle)
-    }
-
-    /// Takes the handle of a leased handler from where the `store` option says.
-    pub fn leased_store<DB: Backend>(self, handle: &Idempotency<DB>) -> Options<Idempotency<DB>> {
-        self.with_handle(handle)
-    }
-
-    fn with_handle<DB: Backend>(self, handle: &Idempotency<DB>) -> Options<Idempotency<DB>> {
+    pub fn store<DB: Backend>(self, handle: &Idempotency<DB>) -> Options<Idempotency<DB>> {
         Options {
             received: self.received,
             handle: handle.clone(),

@@ -112,6 +112,7 @@ const WORDS: &[(&str, &str)] = &[
     ("{wake}", "pg_notify('{outbox}', '')"),
 ];
 
+#[diagnostic::do_not_recommend]
 impl Backend for Postgres {}
 
 impl Store for Postgres {

@@ -81,6 +81,7 @@ const WORDS: &[(&str, &str)] = &[
     ("{wake}", "1"),
 ];
 
+#[diagnostic::do_not_recommend]
 impl Backend for Sqlite {}
 
 impl Store for Sqlite {

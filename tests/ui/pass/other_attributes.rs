@@ -20,7 +20,7 @@ pub async fn documented(account: Missing) {}
 
 /// Sees the function as written.
 #[idempotent(scope = "traced", tenant = account.id)]
-#[instrument(skip_all, fields(id = account.id))]
+#[instrument(skip_all, fields(id = account.id, scope = "traced", tenant = account.id))]
 pub async fn traced_below(account: Account, _tx: &mut PgConnection, body: String) -> Result<String, ApiError> {
     Ok(body)
 }

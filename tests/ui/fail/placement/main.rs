@@ -3,4 +3,4 @@
 use idem_tests::ui::*;
 
 #[idempotent(scope = "pay", tenant = shared)]
-fn main() {}
+async fn main() {}

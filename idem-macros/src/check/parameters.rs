@@ -1,0 +1,165 @@
+//! What one parameter may be, whatever stands beside it.
+
+use syn::{GenericArgument, PathArguments, Type};
+
+use super::mode::wrapped_connection;
+use crate::diag::{Mistakes, code};
+use crate::handler::{Handler, Param};
+use crate::message::is_wanted;
+use crate::options::Options;
+use crate::patterns::bindings;
+use crate::role::{Misuse, Role, last_name, ungrouped};
+
+pub(crate) fn check(handler: &Handler, options: &Options, mistakes: &Mistakes) {
+    for param in &handler.params {
+        check_reference(handler, options, param, mistakes);
+        check_impl_trait(handler, param, mistakes);
+        check_conditional(param, mistakes);
+    }
+}
+
+/// The router calls the handler with types that it can tell from the signature.
+fn check_impl_trait(handler: &Handler, param: &Param, mistakes: &Mistakes) {
+    let ty = param.ty();
+    if !matches!(param.role, Role::Extractor) {
+        return;
+    }
+    let Some(any) = impl_trait(ty) else { return };
+    let (name, pat) = (handler.name(), code(param.pat()));
+    let (any, ty) = (code(any), code(ty));
+    let (bounds, named) = (any.trim_start_matches("impl "), ty.replace(&any, "T"));
+    let what = format!("`{any}` could be any type; the router cannot tell which");
+    let help = format!(
+        "make it a parameter, `async fn {name}<T: {bounds}>({pat}: {named}, …)`, and say which in the route, `post({name}::<…>)`"
+    );
+    mistakes.add(param.ty(), what, help);
+}
+
+pub(super) fn impl_trait(ty: &Type) -> Option<&Type> {
+    match ungrouped(ty) {
+        Type::ImplTrait(_) => Some(ty),
+        Type::Tuple(tuple) => tuple.elems.iter().find_map(impl_trait),
+        Type::Path(path) => match &path.path.segments.last()?.arguments {
+            PathArguments::AngleBracketed(inside) => inside.args.iter().find_map(|arg| match arg {
+                GenericArgument::Type(ty) => impl_trait(ty),
+                _ => None,
+            }),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// A reference is a transaction, a lease, or the claim; anything else comes
+/// out of the request, owned.
+fn check_reference(handler: &Handler, options: &Options, param: &Param, mistakes: &Mistakes) {
+    let Role::Misused(misuse) = param.role else {
+        return;
+    };
+    if misuse == Misuse::Reference && wrapped_connection(handler).is_some() {
+        return;
+    }
+    let (pat, ty) = (name_of(param), ungrouped(param.ty()));
+    let owned = match ty {
+        Type::Reference(reference) => code(&reference.elem),
+        other => code(other),
+    };
+    let references = "a reference can be `&mut PgConnection`, `&mut SqliteConnection`, `&mut Transaction<'_, DB>`, `&Lease<DB>`, or `&Claim`";
+    let (what, help) = match misuse {
+        Misuse::NotMutable => (
+            format!("`{pat}` is lent to the handler by `&mut`; the runtime commits it afterwards"),
+            format!("write `{pat}: &mut {owned}`"),
+        ),
+        Misuse::NotShared => (
+            match ty {
+                Type::Reference(_) => {
+                    format!("`{pat}` is lent to the handler by `&`, not by `&mut`")
+                }
+                _ => format!("`{pat}` is lent to the handler by `&`, not given"),
+            },
+            format!("write `{pat}: &{owned}`"),
+        ),
+        Misuse::Pool => (
+            format!("`{pat}` is a pool; what is written through it is outside the transaction"),
+            format!("take the transaction, `tx: &mut {}`", connection_of(ty)),
+        ),
+        Misuse::LeaseOfWhat => (
+            format!("`{pat}` does not say whose lease it is"),
+            format!("name the database: `{pat}: &Lease<Postgres>`"),
+        ),
+        Misuse::OfAConnection => {
+            let database = match connection_of(ty) {
+                "SqliteConnection" => "Sqlite",
+                _ => "Postgres",
+            };
+            let written = match last_name(reference_to(ty)) {
+                Some((name, _)) if name == "Lease" => format!("&Lease<{database}>"),
+                _ => format!("&mut Transaction<'_, {database}>"),
+            };
+            (
+                format!(
+                    "`{}` names a connection in the place of its database",
+                    code(ty)
+                ),
+                format!("write `{pat}: {written}`"),
+            )
+        }
+        Misuse::Text | Misuse::Reference if is_wanted(options) => (
+            format!("`{pat}` is borrowed; a message is owned by the one who consumes it"),
+            match misuse {
+                Misuse::Text => format!("write `{pat}: String`"),
+                _ => format!("write `{pat}: {owned}`"),
+            },
+        ),
+        Misuse::Text => (
+            format!("`{pat}` is borrowed; an extractor is owned"),
+            format!("write `{pat}: String`"),
+        ),
+        Misuse::Reference => (
+            format!("`{pat}` is borrowed; an extractor is owned, and {references}"),
+            format!("write `{pat}: {owned}`"),
+        ),
+        Misuse::MutableReference => (
+            format!("`{pat}` is no transaction that `#[idempotent]` knows; {references}"),
+            format!("write the type in full, such as `{pat}: &mut PgConnection`"),
+        ),
+    };
+    mistakes.add(ty, what, help);
+}
+
+/// What a reference points to, or the type itself.
+fn reference_to(ty: &Type) -> &Type {
+    match ty {
+        Type::Reference(reference) => ungrouped(&reference.elem),
+        other => other,
+    }
+}
+
+/// The pattern as a person refers to it: `tx` for `mut tx`.
+pub(super) fn name_of(param: &Param) -> String {
+    let names = bindings(param.pat()).unwrap_or_default();
+    match &names[..] {
+        [name] => name.to_string(),
+        _ => code(param.pat()),
+    }
+}
+
+fn connection_of(pool: &Type) -> &'static str {
+    let text = code(pool);
+    if text.contains("Sqlite") {
+        "SqliteConnection"
+    } else {
+        "PgConnection"
+    }
+}
+
+/// The generated function passes every argument on, so all must be there.
+fn check_conditional(param: &Param, mistakes: &Mistakes) {
+    for attr in &param.typed.attrs {
+        if attr.path().is_ident("cfg") || attr.path().is_ident("cfg_attr") {
+            let what = format!("`{}` is there only sometimes", name_of(param));
+            let help = "write two handlers, and put `#[cfg(…)]` on each";
+            mistakes.add(attr, what, help);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What rustc prints for the same mistake in a plain axum handler and in an annotated one. The cases
+//! stand in `ui/fail/compared_*`, one directory for each kind of handler; `ui.rs` compiles them.
+
+use std::fs;
+use std::path::Path;
+
+use expect_test::expect_file;
+
+const MISTAKES: [(&str, &str); 5] = [
+    (
+        "return_type_is_no_response",
+        "the return type is not `IntoResponse`",
+    ),
+    ("argument_is_no_extractor", "an argument is no extractor"),
+    (
+        "body_extractor_is_not_last",
+        "the body extractor is not the last",
+    ),
+    ("future_is_not_send", "the future is not `Send`"),
+    ("state_without_from_ref", "the state has no `FromRef`"),
+];
+
+struct Output {
+    lines: usize,
+    characters: usize,
+    /// rustc says why, and not only that the handler is none.
+    explains: bool,
+}
+
+fn output(kind: &str, mistake: &str) -> Output {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("ui/fail")
+        .join(format!("compared_{kind}"))
+        .join(mistake)
+        .with_extension("stderr");
+    let text =
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let errors = text.lines().filter(|line| line.starts_with("error"));
+    Output {
+        lines: text.lines().count(),
+        characters: text.chars().count(),
+        explains: errors.into_iter().any(|error| !error.contains("Handler<")),
+    }
+}
+
+#[test]
+fn no_message_is_longer_than_plain_axum() {
+    for (mistake, _) in MISTAKES {
+        for attribute in ["", "_with_debug_handler"] {
+            let plain = output(&format!("axum{attribute}"), mistake);
+            let ours = output(&format!("idempotent{attribute}"), mistake);
+            assert!(
+                ours.lines <= plain.lines,
+                "{mistake}{attribute}: {} lines, and plain axum has {}",
+                ours.lines,
+                plain.lines
+            );
+            assert!(ours.explains >= plain.explains, "{mistake}{attribute}");
+        }
+    }
+}
+
+/// `UPDATE_EXPECT=1` writes the table.
+#[test]
+fn the_comparison_is_the_one_that_people_read() {
+    let mut table = String::from(
+        "# The same mistake, plainly and annotated\n\n\
+         Lines and characters that rustc prints, and whether they say why. Measured on \
+         `ui/fail/compared_*`; written by `UPDATE_EXPECT=1 cargo test -p idem-tests --test comparison`.\n\n\
+         | mistake | plain axum | `#[idempotent]` | plain axum with `#[debug_handler]` | `#[idempotent]` above `#[debug_handler]` |\n\
+         |---|---|---|---|---|\n",
+    );
+    for (mistake, words) in MISTAKES {
+        let kinds = [
+            "axum",
+            "idempotent",
+            "axum_with_debug_handler",
+            "idempotent_with_debug_handler",
+        ];
+        let cells = kinds.map(|kind| {
+            let output = output(kind, mistake);
+            let why = if output.explains {
+                "says why"
+            } else {
+                "does not say why"
+            };
+            format!("{} / {}, {why}", output.lines, output.characters)
+        });
+        table.push_str(&["|", words, "|", &cells.join(" | "), "|\n"].join(" "));
+    }
+    expect_file!["../ui/COMPARISON.md"].assert_eq(&table);
+}

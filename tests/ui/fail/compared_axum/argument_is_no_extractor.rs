@@ -1,0 +1,9 @@
+#![allow(unused_variables)]
+
+use idem_tests::ui::*;
+
+async fn pay(account: Account, payment: Payment) {}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

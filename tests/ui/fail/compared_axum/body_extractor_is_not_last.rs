@@ -1,0 +1,9 @@
+#![allow(unused_variables)]
+
+use idem_tests::ui::*;
+
+async fn pay(Json(payment): Json<Payment>, account: Account) {}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,13 @@
+#![allow(unused_variables)]
+
+use idem_tests::ui::*;
+
+async fn pay(account: Account) {
+    let rc = std::rc::Rc::new(account);
+    std::future::ready(()).await;
+    drop(rc);
+}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,12 @@
+#![allow(unused_variables)]
+
+use idem_tests::ui::*;
+
+#[derive(Clone)]
+struct Other;
+
+async fn pay(account: Account, State(idempotency): State<Idempotency<Postgres>>) {}
+
+fn main() {
+    let _: Router<Other> = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,10 @@
+#![allow(unused_variables)]
+
+use idem_tests::ui::*;
+
+#[axum::debug_handler(state = App)]
+async fn pay(Json(payment): Json<Payment>, account: Account) {}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

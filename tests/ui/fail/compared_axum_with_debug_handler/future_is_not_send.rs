@@ -1,0 +1,14 @@
+#![allow(unused_variables)]
+
+use idem_tests::ui::*;
+
+#[axum::debug_handler(state = App)]
+async fn pay(account: Account) {
+    let rc = std::rc::Rc::new(account);
+    std::future::ready(()).await;
+    drop(rc);
+}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,12 @@
+#![allow(unused_variables)]
+
+use idem_tests::ui::*;
+
+#[axum::debug_handler(state = App)]
+async fn pay(account: Account) -> Payment {
+    Payment { amount: 1, currency: String::new() }
+}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,13 @@
+#![allow(unused_variables)]
+
+use idem_tests::ui::*;
+
+#[derive(Clone)]
+struct Other;
+
+#[axum::debug_handler(state = Other)]
+async fn pay(account: Account, State(idempotency): State<Idempotency<Postgres>>) {}
+
+fn main() {
+    let _: Router<Other> = Router::new().route("/", post(pay));
+}

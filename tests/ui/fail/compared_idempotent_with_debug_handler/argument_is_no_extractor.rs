@@ -1,0 +1,11 @@
+#![allow(unused_variables)]
+
+use idem_tests::ui::*;
+
+#[idempotent(scope = "pay", tenant = account.id)]
+#[axum::debug_handler(state = App)]
+async fn pay(account: Account, tx: &mut PgConnection, payment: Payment) {}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,13 @@
+#![allow(unused_variables)]
+
+use idem_tests::ui::*;
+
+#[idempotent(scope = "pay", tenant = account.id)]
+#[axum::debug_handler(state = App)]
+async fn pay(account: Account, tx: &mut PgConnection) -> Payment {
+    Payment { amount: 1, currency: String::new() }
+}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,13 @@
+#![allow(dead_code, unused_variables)]
+
+use idem_tests::ui::*;
+
+#[idempotent(message, scope = "pay", tenant = "orders", key = event.id)]
+async fn on_paid(tx: &mut PgConnection, event: OrderPaid) -> Result<(), sqlx::Error> {
+    Ok(())
+}
+async fn consume(tx: &mut PgConnection, event: OrderPaid) {
+    on_paid(tx, event).await.unwrap();
+}
+
+fn main() {}

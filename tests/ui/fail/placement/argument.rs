@@ -1,0 +1,7 @@
+#![allow(dead_code, unused_variables)]
+
+use idem_tests::ui::*;
+
+async fn pay(#[idempotent(scope = "pay")] account: Account, tx: &mut PgConnection) {}
+
+fn main() {}

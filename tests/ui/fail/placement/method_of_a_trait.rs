@@ -1,0 +1,14 @@
+#![allow(dead_code, unused_variables)]
+
+use idem_tests::ui::*;
+
+struct P;
+trait T {
+    async fn pay(tx: &mut PgConnection);
+}
+impl T for P {
+    #[idempotent(scope = "pay", tenant = shared)]
+    async fn pay(tx: &mut PgConnection) {}
+}
+
+fn main() {}

@@ -1,0 +1,11 @@
+#![allow(dead_code, unused_variables)]
+
+use idem_runtime::Claim;
+use idem_tests::ui::*;
+
+#[idempotent(scope = "pay", tenant = shared)]
+async fn pay(claim: &Claim) {}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

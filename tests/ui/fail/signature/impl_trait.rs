@@ -1,0 +1,8 @@
+#![allow(dead_code, unused_variables)]
+
+use idem_tests::ui::*;
+
+#[idempotent(scope = "pay", tenant = shared)]
+async fn pay(repo: impl Send, tx: &mut PgConnection) {}
+
+fn main() {}

@@ -1,0 +1,11 @@
+#![allow(dead_code, unused_variables)]
+
+use idem_tests::ui::*;
+
+struct P;
+impl P {
+    #[idempotent(scope = "pay", tenant = self.id)]
+    async fn pay(self, tx: &mut PgConnection) {}
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+#![allow(dead_code, unused_variables)]
+
+use idem_tests::ui::*;
+
+#[idempotent(scope = "pay", tenant = shared)]
+async fn pay(tx: &mut PgConnection) {}
+
+fn main() {
+    let _: Router = Router::new().route("/", post(pay));
+}

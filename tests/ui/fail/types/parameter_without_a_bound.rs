@@ -1,0 +1,12 @@
+#![allow(dead_code, unused_variables)]
+
+use idem_tests::ui::*;
+
+trait Repo {
+    fn id(&self) -> i64;
+}
+
+#[idempotent(scope = "pay", tenant = repo.id())]
+async fn pay<R>(State(repo): State<R>, tx: &mut PgConnection) {}
+
+fn main() {}

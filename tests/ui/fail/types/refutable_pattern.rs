@@ -1,0 +1,15 @@
+#![allow(dead_code, unused_variables)]
+
+use idem_tests::ui::*;
+
+#[idempotent(scope = "pay", tenant = account.id)]
+async fn pay(
+    account: Account,
+    tx: &mut PgConnection,
+    Ok(Json(p)): Result<Json<Payment>, axum::extract::rejection::JsonRejection>,
+) {
+}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,16 @@
+#![allow(dead_code, unused_variables)]
+
+use idem_tests::ui::*;
+
+struct Pay {
+    a: i64,
+}
+
+#[idempotent(scope = "pay", tenant = account.id)]
+async fn pay(account: Account, tx: &mut PgConnection) -> Json<Pay> {
+    todo!()
+}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

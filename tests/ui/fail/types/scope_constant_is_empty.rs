@@ -1,0 +1,12 @@
+#![allow(dead_code, unused_variables)]
+
+use idem_tests::ui::*;
+
+const NAME: &str = "";
+
+#[idempotent(scope = NAME, tenant = shared)]
+async fn pay(tx: &mut PgConnection) {}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

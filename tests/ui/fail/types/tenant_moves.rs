@@ -1,0 +1,10 @@
+#![allow(dead_code, unused_variables)]
+
+use idem_tests::ui::*;
+
+#[idempotent(scope = "pay", tenant = { payment.currency })]
+async fn pay(tx: &mut PgConnection, Json(payment): Json<Payment>) {}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,14 @@
+#![allow(dead_code, unused_variables)]
+
+use idem_tests::ui::*;
+
+#[idempotent(scope = "pay", tenant = account.id)]
+async fn pay(account: Account, tx: &mut PgConnection) {
+    tokio::spawn(async move {
+        sqlx::query("a").execute(tx).await.unwrap();
+    });
+}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}
