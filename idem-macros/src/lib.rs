@@ -1,5 +1,6 @@
 //! The `#[idempotent]` attribute. Use it through `idem_runtime::idempotent`.
 
+mod above;
 mod attributes;
 mod check;
 mod debug_handler;
@@ -41,11 +42,22 @@ pub fn idempotent(
     options: proc_macro::TokenStream,
     item: proc_macro::TokenStream,
 ) -> proc_macro::TokenStream {
-    idempotent_tokens(options.into(), item.into(), Features::ENABLED).into()
+    let mistakes = Mistakes::new();
+    above::check(proc_macro::Span::call_site(), &mistakes);
+    expanded(options.into(), item.into(), Features::ENABLED, mistakes).into()
 }
 
+#[cfg(test)]
 fn idempotent_tokens(options: TokenStream, item: TokenStream, features: Features) -> TokenStream {
-    let mistakes = Mistakes::new();
+    expanded(options, item, features, Mistakes::new())
+}
+
+fn expanded(
+    options: TokenStream,
+    item: TokenStream,
+    features: Features,
+    mistakes: Mistakes,
+) -> TokenStream {
     let handler = match Handler::parse(item) {
         Ok(handler) => handler,
         Err(NotAFunction { item, span }) => {

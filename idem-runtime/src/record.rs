@@ -107,6 +107,8 @@ pub(crate) fn length_prefixed<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> 
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -159,6 +161,22 @@ mod tests {
             let found = [Record::Deterministic, Record::Success, Record::All]
                 .map(|record| record.disposition(status));
             assert_eq!(found, [deterministic, success, all], "{status}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_column_is_read_as_it_was_written_or_not_at_all(
+            column in prop_oneof![
+                prop::collection::vec(any::<u8>(), 0..64),
+                prop::collection::vec(prop_oneof![9 => Just(0_u8), 1 => 0_u8..6], 0..64),
+            ],
+        ) {
+            if let Some(headers) = StoredResponse::decode_headers(column.clone()) {
+                let (status, body) = (200, Bytes::new());
+                let response = StoredResponse { status, headers, body };
+                prop_assert_eq!(response.encode_headers(), column);
+            }
         }
     }
 }
