@@ -9,14 +9,21 @@ use crate::diag::Mistakes;
 
 /// `#[debug_handler]` above has written checks of its own for `tx`, which is no extractor, and
 /// rustc refuses those without a word about the order.
-pub(crate) fn check(attribute: proc_macro::Span, mistakes: &Mistakes) {
+pub(crate) fn check(
+    attribute: proc_macro::Span,
+    item: &proc_macro::TokenStream,
+    mistakes: &Mistakes,
+) {
     let Some(source) = attribute.local_file() else {
         return;
     };
     let source = fs::read_to_string(source).unwrap_or_default();
     if debug_handler_stands_above(&source, attribute.start().line()) {
+        // As a token of the user's: rustc would add where the macro is.
+        let user = item.clone().into_iter().next();
+        let span = user.map_or(attribute, |token| attribute.resolved_at(token.span()));
         mistakes.add_at(
-            Span::from(attribute),
+            Span::from(span),
             "`#[debug_handler]` checks the handler before `#[idempotent]` has expanded",
             "move `#[axum::debug_handler(state = App)]` below `#[idempotent(…)]`",
         );

@@ -43,7 +43,7 @@ pub fn idempotent(
     item: proc_macro::TokenStream,
 ) -> proc_macro::TokenStream {
     let mistakes = Mistakes::new();
-    above::check(proc_macro::Span::call_site(), &mistakes);
+    above::check(proc_macro::Span::call_site(), &item, &mistakes);
     expanded(options.into(), item.into(), Features::ENABLED, mistakes).into()
 }
 
