@@ -173,7 +173,7 @@ macro_rules! stamp {
                 serve(&caller, tx).await
             }
 
-            #[idempotent(scope = "effects.hasty", tenant = caller.account, timeout = "200ms")]
+            #[idempotent(scope = "effects.hasty", tenant = caller.account, timeout = "2s")]
             async fn hasty(caller: Caller, tx: &mut $connection, _body: Bytes) -> Response {
                 serve(&caller, tx).await
             }

@@ -92,7 +92,7 @@ async fn a_constraint_that_fails_at_the_commit_is_an_answer(kind: Kind) {
 }
 
 async fn the_handler_does_not_run_when_no_connection_is_free(kind: Kind) {
-    let acquire_timeout = Duration::from_millis(200);
+    let acquire_timeout = Duration::from_secs(1);
     let setup = Setup {
         pool_size: 1,
         acquire_timeout,
@@ -117,7 +117,7 @@ async fn the_handler_does_not_run_when_no_connection_is_free(kind: Kind) {
 fn behind_a_proxy() -> Setup {
     Setup {
         proxy: true,
-        acquire_timeout: Duration::from_secs(1),
+        acquire_timeout: Duration::from_secs(5),
         ..Setup::default()
     }
 }

@@ -20,7 +20,7 @@ async fn behind_a_proxy(kind: Kind) -> TestApp {
     let setup = Setup {
         proxy: true,
         pool_size: 1,
-        acquire_timeout: Duration::from_secs(1),
+        acquire_timeout: Duration::from_secs(5),
         ..Setup::default()
     };
     TestApp::with(kind, setup).await

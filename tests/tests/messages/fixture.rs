@@ -129,7 +129,7 @@ fn tuned<DB: Backend, S: Sink>(handle: &Idempotency<DB>, sink: S, tuning: Tuning
     Relay::new(handle, sink)
         .timeout(tuning.timeout)
         .max_attempts(tuning.max_attempts)
-        .backoff(tuning.backoff, Duration::from_secs(5))
+        .backoff(tuning.backoff, Duration::from_hours(1))
         .lease(tuning.lease)
         .poll(tuning.poll)
         .retention(tuning.retention)
@@ -273,6 +273,13 @@ impl Bus {
         };
         let came = tokio::time::timeout(Duration::from_mins(1), waiting).await;
         assert!(came.is_ok(), "no {what}: {:?}", self.dead_letters().await);
+    }
+
+    /// Ends every pause, as time would.
+    pub(crate) async fn end_pauses(&self) {
+        self.pool
+            .execute("update outbox set due_at = created_at")
+            .await;
     }
 
     pub(crate) async fn rows(&self) -> i64 {

@@ -2,7 +2,9 @@
 
 use idem_tests::ui::*;
 
-async fn pay(account: Account, payment: Payment) {}
+async fn pay(account: Account, payment: Payment) -> Result<(StatusCode, Json<Payment>), ApiError> {
+    Ok((StatusCode::CREATED, Json(payment)))
+}
 
 fn main() {
     let _: Router<App> = Router::new().route("/", post(pay));

@@ -4,7 +4,13 @@ use idem_tests::ui::*;
 
 #[idempotent(scope = "pay", tenant = account.id)]
 #[axum::debug_handler(state = App)]
-async fn pay(account: Account, tx: &mut PgConnection, payment: Payment) {}
+async fn pay(
+    account: Account,
+    tx: &mut PgConnection,
+    payment: Payment,
+) -> Result<(StatusCode, Json<Payment>), ApiError> {
+    Ok((StatusCode::CREATED, Json(payment)))
+}
 
 fn main() {
     let _: Router<App> = Router::new().route("/", post(pay));
