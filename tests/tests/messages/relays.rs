@@ -108,19 +108,22 @@ async fn a_relay_without_a_word_is_taken_over(kind: Kind) {
     );
 }
 
+/// While the sink keeps what it gets, nothing else makes the relay look.
 async fn a_commit_wakes_the_relay(kind: Kind) {
     let (bus, sink) = (Bus::start(kind).await, Recorder::new());
     let rarely = Tuning {
         poll: Duration::from_hours(1),
+        timeout: Duration::from_hours(1),
+        lease: Duration::from_hours(3),
         ..Tuning::default()
     };
-    bus.publish([message("k", "before")]).await;
+    sink.gate.close();
     let relay = spawn(&bus.handle, &sink, rarely);
-    sink.until_confirmed(1).await;
-    for n in 0..3 {
-        bus.publish([message("k", &n.to_string())]).await;
-        sink.until_confirmed(n + 2).await;
+    for n in 1..=5 {
+        bus.publish([message(&n.to_string(), "x")]).await;
+        sink.gate.until_arrived(n).await;
     }
+    sink.gate.open();
     relay.stop().await;
 }
 
