@@ -19,7 +19,6 @@ pub mod pgbouncer;
 pub mod process;
 pub mod proxy;
 pub mod script;
-pub mod ui;
 pub mod wire;
 
 pub use app::{Setting, Setup, TestApp};

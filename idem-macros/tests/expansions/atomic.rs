@@ -1,7 +1,7 @@
 //! The example of the README.
 use axum::Json;
 use axum::http::StatusCode;
-use idem_tests::ui::{Account, ApiError, Payment};
+use idem_ui::{Account, ApiError, Payment};
 use sqlx::PgConnection;
 async fn create_payment(
     arg0: Account,

@@ -1,7 +1,7 @@
 //! Where other attributes go, and what a generic handler becomes.
 use axum::extract::State;
 use axum::response::IntoResponse;
-use idem_tests::ui::{Account, App};
+use idem_ui::{Account, App};
 use sqlx::PgConnection;
 use tracing::instrument;
 /// Creates a payment.

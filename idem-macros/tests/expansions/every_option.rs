@@ -1,7 +1,7 @@
 //! Every option of atomic mode, with constants and expressions.
 use axum::Json;
 use axum::extract::State;
-use idem_tests::ui::{Account, App, Payment};
+use idem_ui::{Account, App, Payment};
 use sqlx::{Postgres, Transaction};
 const SCOPE: &str = "payments.create";
 async fn create_payment(

@@ -1,7 +1,7 @@
 //! A handler whose effect is outside the database.
 use axum::Json;
 use idem_runtime::{Claim, Lease};
-use idem_tests::ui::{Account, Payment};
+use idem_ui::{Account, Payment};
 use sqlx::Postgres;
 async fn create_charge(
     arg0: Account,

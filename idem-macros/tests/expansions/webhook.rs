@@ -1,7 +1,7 @@
 //! Key and ttl are expressions over the arguments.
 use std::time::Duration;
 use axum::Json;
-use idem_tests::ui::Payment;
+use idem_ui::Payment;
 use sqlx::SqliteConnection;
 async fn on_paid(
     arg1: ::idem_runtime::__private::Idempotent<Json<Payment>, SqliteConnection>,

@@ -1,7 +1,7 @@
 #![deny(warnings, missing_docs)]
 //! Each attribute above `#[idempotent]`; `other_attributes` has them below.
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 /// Documented.
 #[cfg(all())]

@@ -3,7 +3,7 @@
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Multipart, Request};
 use axum::{Form, RequestExt};
-use idem_tests::ui::*;
+use idem_ui::*;
 
 struct Valid<T>(T);
 

@@ -1,9 +1,9 @@
 #![deny(warnings)]
 
 // A crate of this name takes the place of `::core` in every path.
-extern crate idem_tests as core;
+extern crate idem_ui as core;
 
-use core::ui::{Account, App, PgConnection, Router, idempotent, post};
+use core::{Account, App, PgConnection, Router, idempotent, post};
 
 #[idempotent(scope = "core", tenant = account.id, ttl = "1h")]
 async fn handler(account: Account, _tx: &mut PgConnection) {}

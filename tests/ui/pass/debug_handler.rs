@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 #[idempotent(scope = "a", tenant = account.id)]
 #[axum::debug_handler(state = App)]

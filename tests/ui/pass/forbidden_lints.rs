@@ -1,6 +1,6 @@
 #![forbid(unused, unused_variables)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 #[idempotent(scope = "forbidden", tenant = account.id, fingerprint = payment)]
 async fn handler(account: Account, other: Account, _tx: &mut PgConnection, Json(payment): Json<Payment>) {

@@ -1,6 +1,6 @@
 #![deny(warnings)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 trait Repository: Clone + Send + Sync + 'static {
     const NAME: &'static str;

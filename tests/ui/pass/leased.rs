@@ -1,7 +1,7 @@
 #![deny(warnings)]
 
 use idem_runtime::{Claim, Lease};
-use idem_tests::ui::*;
+use idem_ui::*;
 
 #[idempotent(scope = "state", tenant = account.id, lease = "10s", on_takeover = "reconcile")]
 async fn by_state(account: Account, lease: &Lease<Postgres>, claim: &Claim, body: String) -> String {

@@ -1,7 +1,7 @@
 #![deny(warnings)]
 
 use idem_runtime::{Claim, OnceError, Outcome};
-use idem_tests::ui::*;
+use idem_ui::*;
 use sqlx::Transaction;
 
 #[idempotent(message, scope = "billing.order-paid", tenant = "orders", key = event.id, ttl = "14d")]

@@ -2,7 +2,7 @@
 #![allow(dead_code)]
 
 use axum::routing::post;
-use idem_tests::ui::{Account, App, PgConnection, Router, idempotent};
+use idem_ui::{Account, App, PgConnection, Router, idempotent};
 
 struct Result;
 struct Box;

@@ -1,6 +1,6 @@
 #![deny(warnings)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 #[idempotent(scope = "jobs.run", tenant = shared)]
 async fn run(tx: &mut PgConnection) {

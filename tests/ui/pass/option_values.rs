@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 const SCOPE: &str = "payments.create";
 

@@ -1,7 +1,7 @@
 #![deny(warnings, missing_docs)]
 //! Attributes that stand beside `#[idempotent]`.
 
-use idem_tests::ui::*;
+use idem_ui::*;
 use tracing::instrument;
 
 /// Documented above.

@@ -1,7 +1,7 @@
 #![deny(warnings)]
 
 use axum::extract::{Path, Query};
-use idem_tests::ui::*;
+use idem_ui::*;
 
 #[idempotent(scope = "payments.cancel", tenant = account.id)]
 async fn cancel(

@@ -2,7 +2,7 @@
 
 use axum::{Json, Router, extract::FromRef, http::StatusCode, routing::post};
 use idem_runtime::{Idempotency, idempotent};
-use idem_tests::ui::{Account, ApiError, Payment};
+use idem_ui::{Account, ApiError, Payment};
 use sqlx::{PgConnection, Postgres};
 
 #[derive(Clone, FromRef)]

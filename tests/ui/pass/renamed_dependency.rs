@@ -2,7 +2,7 @@
 
 extern crate idem_runtime as idem;
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 mod web {
     pub use idem_runtime as retry;

@@ -1,6 +1,6 @@
 #![deny(warnings)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 #[idempotent(scope = "opaque", tenant = shared)]
 async fn opaque(_tx: &mut PgConnection) -> impl IntoResponse {

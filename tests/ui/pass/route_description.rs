@@ -1,7 +1,7 @@
 #![deny(warnings)]
 //! `#[utoipa::path]` above `#[idempotent]` describes the function as written.
 
-use idem_tests::ui::*;
+use idem_ui::*;
 use utoipa::OpenApi;
 
 #[derive(OpenApi)]

@@ -1,7 +1,7 @@
 #![deny(warnings)]
 #![allow(clippy::too_many_arguments)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 #[idempotent(scope = "many", tenant = a.id)]
 async fn many(

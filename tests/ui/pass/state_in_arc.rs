@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 #[idempotent(scope = "by_field", tenant = account.id, store = app.idempotency)]
 async fn by_field(State(app): State<Arc<App>>, account: Account, _tx: &mut PgConnection) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 #[idempotent(scope = "pay", tenant = account.id)]
 async fn pay(account: Account, State(_app): State<Arc<App>>, _tx: &mut PgConnection) {}

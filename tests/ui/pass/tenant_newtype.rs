@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use idem_runtime::TenantId;
-use idem_tests::ui::*;
+use idem_ui::*;
 
 struct Merchant(String);
 

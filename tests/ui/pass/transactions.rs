@@ -2,7 +2,7 @@
 
 use axum::extract::FromRef;
 use idem_runtime::Claim;
-use idem_tests::ui::*;
+use idem_ui::*;
 use sqlx::{Connection, Transaction};
 
 #[derive(Clone, FromRef)]

@@ -4,7 +4,7 @@
 //! Types of the user that are called like what the attribute knows: by their path they are what
 //! they are, and what shadows the prelude is nobody's but the user's.
 
-use idem_tests::ui::{Account, App, FromRef, PgConnection, Router, post};
+use idem_ui::{Account, App, FromRef, PgConnection, Router, post};
 
 mod own {
     use std::convert::Infallible;
@@ -52,10 +52,10 @@ struct Response;
 struct Handle;
 struct IntoResponse;
 
-#[idem_tests::ui::idempotent(scope = "own", tenant = claim.0, store = app.idempotency, ttl = ttl())]
+#[idem_ui::idempotent(scope = "own", tenant = claim.0, store = app.idempotency, ttl = ttl())]
 #[allow(clippy::too_many_arguments)]
 async fn handler(
-    idem_tests::ui::State(app): idem_tests::ui::State<App>,
+    idem_ui::State(app): idem_ui::State<App>,
     claim: own::Claim<i64>,
     _: own::Lease,
     _: own::PgConnection,
@@ -73,10 +73,10 @@ fn ttl() -> ::core::time::Duration {
     ::core::time::Duration::from_secs(60)
 }
 
-#[idem_tests::ui::idempotent(scope = "parameters", tenant = account.id)]
-async fn unbounded<R, E>(account: Account, _tx: &mut PgConnection, _: idem_tests::ui::State<R>) -> Result<(), E>
+#[idem_ui::idempotent(scope = "parameters", tenant = account.id)]
+async fn unbounded<R, E>(account: Account, _tx: &mut PgConnection, _: idem_ui::State<R>) -> Result<(), E>
 where
-    E: idem_tests::ui::IntoResponse,
+    E: idem_ui::IntoResponse,
 {
     Ok(())
 }
@@ -93,5 +93,5 @@ impl FromRef<App> for Repository {
 fn main() {
     let _: Router<App> = Router::new()
         .route("/", post(handler))
-        .route("/unbounded", post(unbounded::<Repository, idem_tests::ui::ApiError>));
+        .route("/unbounded", post(unbounded::<Repository, idem_ui::ApiError>));
 }

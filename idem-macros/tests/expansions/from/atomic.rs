@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::http::StatusCode;
 use idem_runtime::idempotent;
-use idem_tests::ui::{Account, ApiError, Payment};
+use idem_ui::{Account, ApiError, Payment};
 use sqlx::PgConnection;
 
 #[idempotent(scope = "payments.create", tenant = account.id, ttl = "24h")]

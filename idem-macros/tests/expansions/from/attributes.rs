@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::IntoResponse;
 use idem_runtime::idempotent;
-use idem_tests::ui::{Account, App};
+use idem_ui::{Account, App};
 use sqlx::PgConnection;
 use tracing::instrument;
 

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use idem_runtime::idempotent;
-use idem_tests::ui::{Account, App, Payment};
+use idem_ui::{Account, App, Payment};
 use sqlx::{Postgres, Transaction};
 
 const SCOPE: &str = "payments.create";

@@ -3,7 +3,7 @@
 use axum::Json;
 use idem_runtime::idempotent;
 use idem_runtime::{Claim, Lease};
-use idem_tests::ui::{Account, Payment};
+use idem_ui::{Account, Payment};
 use sqlx::Postgres;
 
 #[idempotent(scope = "charges.create", tenant = account.id, lease = "10s", on_takeover = "reconcile")]

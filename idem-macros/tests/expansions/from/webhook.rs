@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Json;
 use idem_runtime::idempotent;
-use idem_tests::ui::Payment;
+use idem_ui::Payment;
 use sqlx::SqliteConnection;
 
 #[idempotent(

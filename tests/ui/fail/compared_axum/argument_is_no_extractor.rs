@@ -1,6 +1,6 @@
 #![allow(unused_variables)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 async fn pay(account: Account, payment: Payment) -> Result<(StatusCode, Json<Payment>), ApiError> {
     Ok((StatusCode::CREATED, Json(payment)))

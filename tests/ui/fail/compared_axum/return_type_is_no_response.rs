@@ -1,6 +1,6 @@
 #![allow(unused_variables)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 async fn pay(account: Account) -> Payment {
     Payment { amount: 1, currency: String::new() }

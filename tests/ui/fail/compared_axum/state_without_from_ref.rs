@@ -1,11 +1,13 @@
 #![allow(unused_variables)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 #[derive(Clone)]
 struct Other;
 
-async fn pay(account: Account, State(idempotency): State<Idempotency<Postgres>>) {}
+async fn pay(account: Account, State(idempotency): State<Idempotency<Postgres>>) -> StatusCode {
+    StatusCode::CREATED
+}
 
 fn main() {
     let _: Router<Other> = Router::new().route("/", post(pay));

@@ -1,6 +1,6 @@
 #![allow(unused_variables)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 #[axum::debug_handler(state = App)]
 async fn pay(account: Account, payment: Payment) -> Result<(StatusCode, Json<Payment>), ApiError> {

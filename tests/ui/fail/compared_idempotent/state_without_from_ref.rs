@@ -1,12 +1,14 @@
 #![allow(unused_variables)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 #[derive(Clone)]
 struct Other;
 
 #[idempotent(scope = "pay", tenant = account.id)]
-async fn pay(account: Account, tx: &mut PgConnection) {}
+async fn pay(account: Account, tx: &mut PgConnection) -> StatusCode {
+    StatusCode::CREATED
+}
 
 fn main() {
     let _: Router<Other> = Router::new().route("/", post(pay));

@@ -1,13 +1,15 @@
 #![allow(unused_variables)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 #[derive(Clone)]
 struct Other;
 
 #[idempotent(scope = "pay", tenant = account.id)]
 #[axum::debug_handler(state = Other)]
-async fn pay(account: Account, tx: &mut PgConnection) {}
+async fn pay(account: Account, tx: &mut PgConnection) -> StatusCode {
+    StatusCode::CREATED
+}
 
 fn main() {
     let _: Router<Other> = Router::new().route("/", post(pay));

@@ -1,7 +1,7 @@
 //! One handler is documented.
 #![deny(missing_docs)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 #[idempotent(scope = "pay", tenant = shared)]
 pub async fn pay(_tx: &mut PgConnection) {}

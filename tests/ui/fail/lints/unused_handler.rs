@@ -1,6 +1,6 @@
 #![deny(dead_code)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 #[idempotent(scope = "pay", tenant = account.id)]
 async fn pay(account: Account, _tx: &mut PgConnection) {}

@@ -1,6 +1,6 @@
 #![deny(warnings)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 #[idempotent(scope = "pay", tenant = account.id)]
 async fn pay(account: Account, _tx: &mut PgConnection, Json(payment): Json<Payment>) {

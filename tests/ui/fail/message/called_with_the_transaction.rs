@@ -1,6 +1,6 @@
 #![allow(dead_code, unused_variables)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 #[idempotent(message, scope = "pay", tenant = "orders", key = event.id)]
 async fn on_paid(tx: &mut PgConnection, event: OrderPaid) -> Result<(), sqlx::Error> {

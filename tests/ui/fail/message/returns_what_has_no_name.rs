@@ -1,6 +1,6 @@
 #![allow(unused_variables)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 #[idempotent(message, scope = "paid", tenant = "orders", key = event.id)]
 async fn on_order_paid(tx: &mut PgConnection, event: OrderPaid) -> Result<impl Send, ApiError> {

@@ -1,6 +1,6 @@
 #![allow(unused_variables)]
 
-use idem_tests::ui::{Account, App, PgConnection, Router, post};
+use idem_ui::{Account, App, PgConnection, Router, post};
 
 #[idempotent(scope = "pay", tenant = account.id)]
 async fn pay(account: Account) {}

@@ -1,6 +1,6 @@
 #![allow(unused_variables)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 use sqlx::PgPool;
 
 #[idempotent(scope = "pay", tenant = account.id)]

@@ -1,6 +1,6 @@
 #![allow(unused_variables)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 fn find(account: &Account) -> Result<i64, ApiError> {
     Ok(account.id)

@@ -1,6 +1,6 @@
 #![allow(unused_variables)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 use std::time::Duration;
 
 #[idempotent(scope = "pay", tenant = account.id, wait = Duration::from_secs(5))]

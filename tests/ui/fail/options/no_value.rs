@@ -1,6 +1,6 @@
 #![allow(unused_variables)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 #[idempotent(scope, tenant = account.id)]
 async fn pay(account: Account, tx: &mut PgConnection) {}

@@ -1,6 +1,6 @@
 #![allow(unused_variables)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 #[idempotent(ttl = 24, tenant = acount.id)]
 fn pay(account: &Account, Json(payment): Json<Payment>) {}

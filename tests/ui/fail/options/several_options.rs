@@ -1,6 +1,6 @@
 #![allow(unused_variables)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 #[idempotent(scope = "Pay", tennant = account.id, ttl = "0s", record = none, colour = 1)]
 async fn pay(account: Account, tx: &mut PgConnection) {}

@@ -1,6 +1,6 @@
 #![allow(dead_code, unused_variables)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 #[idempotent(scope = "pay", tenant = shared, store = missing)]
 async fn pay(tx: &mut PgConnection) {}

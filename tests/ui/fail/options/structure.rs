@@ -1,6 +1,6 @@
 #![allow(dead_code, unused_variables)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 #[idempotent(Options { scope: "pay", tenant: shared })]
 async fn pay(account: Account, tx: &mut PgConnection) {}

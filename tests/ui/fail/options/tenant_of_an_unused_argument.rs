@@ -1,6 +1,6 @@
 #![allow(dead_code, unused_variables)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 #[idempotent(scope = "pay", tenant = account.id)]
 async fn pay(_account: Account, tx: &mut PgConnection) {}

@@ -1,6 +1,6 @@
 #![allow(unused_variables)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 use idem_runtime::Lease;
 
 #[idempotent(scope = "pay", tenant = account.id, timeout = "30s")]

@@ -1,7 +1,7 @@
 #![allow(dead_code, unused_variables)]
 
 use idem_runtime::idempotent as retry;
-use idem_tests::ui::*;
+use idem_ui::*;
 #[retry(scope = "pay", tenant = shared)]
 #[retry(scope = "pay", tenant = shared)]
 async fn pay(tx: &mut PgConnection) {}

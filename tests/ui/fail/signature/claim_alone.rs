@@ -1,7 +1,7 @@
 #![allow(dead_code, unused_variables)]
 
 use idem_runtime::Claim;
-use idem_tests::ui::*;
+use idem_ui::*;
 
 #[idempotent(scope = "pay", tenant = shared)]
 async fn pay(claim: &Claim) {}

@@ -1,6 +1,6 @@
 #![allow(unused_variables)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 use std::convert::Infallible;
 
 use axum::response::sse::{Event, Sse};

@@ -1,6 +1,6 @@
 #![allow(unused_variables)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 type Lease = idem_runtime::Lease<Postgres>;
 
 #[idempotent(scope = "pay", tenant = account.id)]

@@ -1,6 +1,6 @@
 #![allow(unused_variables)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 struct WebSocketUpgrade;
 
 impl<S: Sync> axum::extract::FromRequestParts<S> for WebSocketUpgrade {

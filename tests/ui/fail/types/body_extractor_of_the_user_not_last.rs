@@ -1,6 +1,6 @@
 #![allow(dead_code, unused_variables)]
 
-use idem_tests::ui::*;
+use idem_ui::*;
 
 struct Valid<T>(T);
 impl<S: Sync, T> axum::extract::FromRequest<S> for Valid<T> {

@@ -1,4 +1,4 @@
-//! What the cases under `tests/ui` share: a router's state, a caller, a body.
+//! What the cases beside it share: a router's state, a caller, a body.
 
 use std::convert::Infallible;
 

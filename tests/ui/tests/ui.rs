@@ -3,10 +3,10 @@
 
 #[test]
 fn each_mistake_gives_one_error() {
-    trybuild::TestCases::new().compile_fail("ui/fail/*/*.rs");
+    trybuild::TestCases::new().compile_fail("fail/*/*.rs");
 }
 
 #[test]
 fn documented_handlers_compile() {
-    trybuild::TestCases::new().pass("ui/pass/*.rs");
+    trybuild::TestCases::new().pass("pass/*.rs");
 }
