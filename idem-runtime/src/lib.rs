@@ -48,6 +48,9 @@ mod connection;
 mod engine;
 mod error;
 mod fingerprint;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod given;
 mod handle;
 mod in_flight;
