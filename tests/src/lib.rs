@@ -11,6 +11,7 @@ pub mod broker;
 pub mod client;
 pub mod cluster;
 pub mod consumer;
+pub mod counted;
 pub mod database;
 pub mod gate;
 mod handlers;

@@ -7,6 +7,7 @@ mod clock;
 mod connection;
 mod contract;
 mod crashes;
+mod memory;
 mod operators;
 mod outages;
 mod processes;
