@@ -16,6 +16,7 @@ pub mod database;
 pub mod gate;
 mod handlers;
 pub mod leased;
+pub mod log;
 pub mod pgbouncer;
 pub mod process;
 pub mod proxy;

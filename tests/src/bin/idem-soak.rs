@@ -3,6 +3,7 @@
 //! fails when any of it is not flat at the end.
 
 use std::env;
+use std::fmt::Display;
 use std::fs;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -107,22 +108,13 @@ async fn main() -> ExitCode {
     let clients: Vec<_> = (0..CLIENTS)
         .map(|number| tokio::spawn(soak.clone().use_keys(number)))
         .collect();
-    println!(
-        "{:>9} {:>9} {:>12} {}",
-        "seconds",
-        "requests",
-        COLUMNS[0],
-        COLUMNS[1..].join(" ")
-    );
+    row("seconds", "requests", &COLUMNS);
     let mut series = Vec::new();
     for n in 1..=SAMPLES {
         sleep(limit / SAMPLES).await;
         let sample = soak.sample().await;
-        println!(
-            "{:>9} {:>9} {sample:>9?}",
-            (limit / SAMPLES * n).as_secs(),
-            soak.requests.load(Ordering::Relaxed)
-        );
+        let seconds = (limit / SAMPLES * n).as_secs();
+        row(seconds, soak.requests.load(Ordering::Relaxed), &sample);
         series.push(sample);
     }
     for client in clients {
@@ -131,15 +123,16 @@ async fn main() -> ExitCode {
     // Two of them remove what is left: one that has expired, and one that goes meanwhile.
     sleep(KEPT + Duration::from_secs(3)).await;
     let at_rest = soak.sample().await;
-    println!(
-        "{:>9} {:>9} {at_rest:>9?}",
-        "at rest",
-        soak.requests.load(Ordering::Relaxed)
-    );
+    row("at rest", soak.requests.load(Ordering::Relaxed), &at_rest);
     sweeper.stop().await;
     relay.stop().await;
     server.abort();
     verdict(&series, &at_rest)
+}
+
+fn row(seconds: impl Display, requests: impl Display, values: &[impl Display]) {
+    let values: String = values.iter().map(|value| format!("{value:>11}")).collect();
+    println!("{seconds:>9} {requests:>9} {values}");
 }
 
 /// Flat: the last third takes no more than the one in the middle, but for what chance may do.
