@@ -48,7 +48,7 @@ mod connection;
 mod engine;
 mod error;
 mod fingerprint;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, idem_fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
 mod given;

@@ -24,12 +24,12 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 mod form;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, idem_fuzzing))]
 pub(crate) mod fuzz;
 mod json;
 mod multipart;
 mod number;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, idem_fuzzing))]
 mod oracle;
 mod string;
 #[cfg(test)]

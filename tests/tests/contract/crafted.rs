@@ -86,7 +86,13 @@ async fn a_record_changed_by_hand_smuggles_no_header(kind: Kind) {
             assert!(!answer.headers.contains_key(name), "{answer:?}");
         }
     }
-    for cut in ["00", "00000001", "0000000161", "ffffffff6161"] {
+    for cut in [
+        "00",
+        "00000001",
+        "0000000161",
+        "00000001610000000262",
+        "ffffffff6161",
+    ] {
         change(cut).await;
         let answer = app.post("/effects").key("k").await;
         answer.assert_refused(503, "store-unavailable");
