@@ -131,8 +131,11 @@ async fn main() -> ExitCode {
 }
 
 fn row(seconds: impl Display, requests: impl Display, values: &[impl Display]) {
-    let values: String = values.iter().map(|value| format!("{value:>11}")).collect();
-    println!("{seconds:>9} {requests:>9} {values}");
+    print!("{seconds:>9} {requests:>9}");
+    for value in values {
+        print!(" {value:>10}");
+    }
+    println!();
 }
 
 /// Flat: the last third takes no more than the one in the middle, but for what chance may do.
