@@ -7,6 +7,10 @@ mod debug_handler;
 mod diag;
 mod expand;
 mod fallback;
+#[cfg(test)]
+mod fuzz;
+#[cfg(idem_fuzzing)]
+pub mod fuzz;
 mod handler;
 mod inner;
 mod key;
@@ -27,6 +31,10 @@ mod tests;
 mod units;
 mod values;
 
+// The fuzzer links this crate as a library; see `tests/fuzz/attribute`.
+#[cfg(idem_fuzzing)]
+extern crate proc_macro;
+
 use proc_macro2::TokenStream;
 use quote::quote;
 
@@ -37,7 +45,7 @@ use crate::options::Options;
 
 // The documentation stands at `idem_runtime::idempotent`, where its examples can run.
 #[allow(missing_docs)]
-#[proc_macro_attribute]
+#[cfg_attr(not(idem_fuzzing), proc_macro_attribute)]
 pub fn idempotent(
     options: proc_macro::TokenStream,
     item: proc_macro::TokenStream,
@@ -47,7 +55,7 @@ pub fn idempotent(
     expanded(options.into(), item.into(), Features::ENABLED, mistakes).into()
 }
 
-#[cfg(test)]
+#[cfg(any(test, idem_fuzzing))]
 fn idempotent_tokens(options: TokenStream, item: TokenStream, features: Features) -> TokenStream {
     expanded(options, item, features, Mistakes::new())
 }

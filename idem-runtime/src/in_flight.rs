@@ -77,7 +77,7 @@ impl InFlight {
             began: Instant::now(),
         };
         entries.insert(Arc::clone(identity), occupied);
-        observe::in_flight(entries.len());
+        observe::entered();
         let decided = Arc::new(AtomicBool::new(false));
         let progress = Progress {
             phase: watching,
@@ -131,12 +131,8 @@ impl Ticket {
 
     fn leave(&self, over: Over) {
         // First out of the map: who wakes up must not find this entry again.
-        let left = {
-            let mut entries = self.keys.entries();
-            entries.remove(&self.identity);
-            entries.len()
-        };
-        observe::in_flight(left);
+        self.keys.entries().remove(&self.identity);
+        observe::left();
         self.phase.send_replace(Phase::Over(over));
     }
 }

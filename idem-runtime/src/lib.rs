@@ -48,6 +48,9 @@ mod connection;
 mod engine;
 mod error;
 mod fingerprint;
+#[cfg(any(test, idem_fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod given;
 mod handle;
 mod in_flight;

@@ -75,14 +75,15 @@ pub(crate) fn stored(scope: &'static str, took: std::time::Duration) {
     let _ = (scope, took);
 }
 
-/// Sets the gauge of the claims in flight in this process.
-pub(crate) fn in_flight(claims: usize) {
+/// Counts a claim that this process holds from now on.
+pub(crate) fn entered() {
     #[cfg(feature = "metrics")]
-    {
-        // A gauge is a float; no process has 2^52 claims in flight.
-        #[allow(clippy::cast_precision_loss)]
-        metrics::gauge!("idempotency_in_flight").set(claims as f64);
-    }
-    #[cfg(not(feature = "metrics"))]
-    let _ = claims;
+    metrics::gauge!("idempotency_in_flight").increment(1);
+}
+
+/// Counts it off. By one, not by what is left: several handles have one gauge, and two that
+/// leave at once may report in another order.
+pub(crate) fn left() {
+    #[cfg(feature = "metrics")]
+    metrics::gauge!("idempotency_in_flight").decrement(1);
 }

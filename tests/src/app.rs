@@ -398,8 +398,11 @@ impl Drop for TestApp {
 }
 
 /// A client that follows nothing and decodes nothing.
+///
+/// # Panics
+/// When there can be none.
 #[must_use]
-pub(crate) fn client() -> reqwest::Client {
+pub fn client() -> reqwest::Client {
     let builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
     builder.build().expect("a client")
 }

@@ -18,7 +18,8 @@ pub struct Request {
 }
 
 impl Request {
-    pub(crate) fn new(client: &reqwest::Client, method: Method, url: String) -> Self {
+    /// Begins a request.
+    pub fn new(client: &reqwest::Client, method: Method, url: String) -> Self {
         let authorization = Some("Bearer alice/1".to_owned());
         Self {
             builder: client.request(method, url),

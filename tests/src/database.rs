@@ -3,7 +3,7 @@
 use std::env;
 use std::str::FromStr;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
@@ -51,6 +51,7 @@ const EFFECTS: [&str; 2] = [
     "create table effects (id integer primary key, account text not null, label text not null)",
 ];
 const OTHERS: &str = "create table marks (mark integer primary key); \
+     create table deliveries (payload text not null); \
      create table parents (id integer primary key); \
      create table children (parent integer not null \
      references parents (id) deferrable initially deferred)";
@@ -127,10 +128,15 @@ impl TestDatabase {
 
     /// Waits until no session has a transaction open, as when the server has noticed that a
     /// client is gone. SQLite has no sessions: the system has dropped the locks of the dead.
+    ///
+    /// # Panics
+    /// When one stays open for two minutes.
     pub async fn until_no_transaction_is_open(&self) {
         let open = "select count(*) from pg_stat_activity where datname = current_database() \
                     and xact_start is not null and pid <> pg_backend_pid()";
+        let deadline = Instant::now() + Duration::from_mins(2);
         while self.kind == Kind::Postgres && self.pool.number(open).await > 0 {
+            assert!(Instant::now() < deadline, "a transaction stays open");
             tokio::task::yield_now().await;
         }
     }

@@ -78,6 +78,7 @@ macro_rules! stamp {
             use axum::routing::{any, post};
             use axum::{Json, Router};
             use bytes::Bytes;
+            use idem_runtime::outbox::{self, Message};
             use idem_runtime::{Claim, Idempotency, Recorded, idempotent};
             use sqlx::{$connection, $database, Connection, Transaction};
 
@@ -118,6 +119,20 @@ macro_rules! stamp {
             #[idempotent(scope = "effects", tenant = caller.account)]
             async fn write(caller: Caller, tx: &mut $connection, _body: Bytes) -> Response {
                 serve(&caller, tx).await
+            }
+
+            /// Tells of its effect in a message, which names account and label.
+            #[idempotent(scope = "effects.told", tenant = caller.account)]
+            async fn tell(caller: Caller, tx: &mut $connection, _body: Bytes) -> Response {
+                let message = Message {
+                    topic: "effects".to_owned(),
+                    payload: format!("{}/{}", caller.account, caller.label).into(),
+                    ..Message::default()
+                };
+                match outbox::publish(&mut *tx, message).await {
+                    Ok(_) => serve(&caller, tx).await,
+                    Err(_) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+                }
             }
 
             #[idempotent(scope = "effects.other", tenant = caller.account)]
@@ -317,6 +332,7 @@ macro_rules! stamp {
                     .nest("/one", nested_twice.clone())
                     .nest("/two", nested_twice)
                     .route("/effects/other-path", post(write))
+                    .route("/told", post(tell))
                     .route("/other-scope", post(other_scope))
                     .route("/bodiless", post(bodiless))
                     .route("/json", post(json))

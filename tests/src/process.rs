@@ -1,5 +1,6 @@
 //! Servers in processes of their own, which a test can kill.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 
@@ -172,6 +173,21 @@ impl ServerProcess {
             .status()
             .await;
         assert!(sent.is_ok_and(|status| status.success()), "no process");
+    }
+
+    /// Returns a figure of its memory, in bytes: `VmRSS`, or `VmHWM` for the most that it was.
+    ///
+    /// # Panics
+    /// When the system does not say.
+    #[must_use]
+    pub fn memory(&self, figure: &str) -> u64 {
+        let id = self.child.id().expect("the process runs");
+        let status = fs::read_to_string(format!("/proc/{id}/status")).expect("its status");
+        let mut lines = status.lines();
+        let line = lines.find_map(|line| line.strip_prefix(figure)?.strip_prefix(':'));
+        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        let kilobytes: u64 = kilobytes.expect(figure).parse().expect("a number");
+        kilobytes * 1024
     }
 
     /// Returns where it listens.

@@ -18,4 +18,16 @@ create table if not exists {keys} (
     check (octet_length(fingerprint) = 32)
 );
 
-create index if not exists {keys}_expires_at on {keys} (expires_at);
+-- `create index if not exists` locks the table against writers before it looks: a process that starts
+-- would wait for all that work, or deadlock with one of them.
+do $$
+declare
+    present name[] := array(
+        select i.relname from pg_index join pg_class as i on i.oid = indexrelid
+        where indrelid = '{keys}'::regclass
+    );
+begin
+    if lower('{keys}_expires_at')::name <> all (present) then
+        create index {keys}_expires_at on {keys} (expires_at);
+    end if;
+end $$;

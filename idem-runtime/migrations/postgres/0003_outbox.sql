@@ -19,7 +19,24 @@ create table if not exists {outbox} (
     expires_at   timestamptz                -- sent rows: when the sweep removes them
 );
 
-create index if not exists {outbox}_due on {outbox} (due_at, id) where state = 1;
-create index if not exists {outbox}_key on {outbox} (key, id) where state = 1;
-create index if not exists {outbox}_expires_at on {outbox} (expires_at) where state = 2;
-create index if not exists {outbox}_dead on {outbox} (id) where state = 3;
+-- As in the first migration.
+do $$
+declare
+    present name[] := array(
+        select i.relname from pg_index join pg_class as i on i.oid = indexrelid
+        where indrelid = '{outbox}'::regclass
+    );
+begin
+    if lower('{outbox}_due')::name <> all (present) then
+        create index {outbox}_due on {outbox} (due_at, id) where state = 1;
+    end if;
+    if lower('{outbox}_key')::name <> all (present) then
+        create index {outbox}_key on {outbox} (key, id) where state = 1;
+    end if;
+    if lower('{outbox}_expires_at')::name <> all (present) then
+        create index {outbox}_expires_at on {outbox} (expires_at) where state = 2;
+    end if;
+    if lower('{outbox}_dead')::name <> all (present) then
+        create index {outbox}_dead on {outbox} (id) where state = 3;
+    end if;
+end $$;

@@ -24,11 +24,13 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 mod form;
-#[cfg(test)]
-mod fuzz;
+#[cfg(any(test, idem_fuzzing))]
+pub(crate) mod fuzz;
 mod json;
 mod multipart;
 mod number;
+#[cfg(any(test, idem_fuzzing))]
+mod oracle;
 mod string;
 #[cfg(test)]
 mod tests;

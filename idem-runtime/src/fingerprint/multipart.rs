@@ -19,48 +19,88 @@ use super::{BodyForm, Hasher};
 pub(super) fn hash(content_type: &[u8], body: &Bytes, hasher: &Hasher) -> Option<Hasher> {
     let content_type = std::str::from_utf8(content_type).ok()?;
     let boundary = multer::parse_boundary(content_type).ok()?;
-    let end = end_of_sole_parts(body, &boundary)?;
+    let sole = SoleParts::of(body, &boundary)?;
 
     let mut hasher = hasher.clone();
     hasher.form(BodyForm::Parts);
     // The body is in memory, so there is nothing to wait for; if the parser
     // should wait nevertheless, it would wait for ever.
-    let parts = read(body, boundary, &mut hasher).now_or_never()?.ok()?;
-    hasher.part(end.after);
-    (parts == end.delimiters).then_some(hasher)
+    let (parts, headers) = read(body, boundary, &mut hasher).now_or_never()?.ok()?;
+    hasher.part(sole.after);
+    (parts == sole.parts && headers == sole.headers).then_some(hasher)
 }
 
-struct End<'a> {
-    /// How many there are, without the one that begins the body.
-    delimiters: usize,
+/// How much there must be to read in a body that is nothing but parts. The parser skips what comes
+/// before the first delimiter and after the last, what follows an empty line that ends the headers
+/// too early, and all but the last of the headers of one name: if it reads less, there is more.
+struct SoleParts<'a> {
+    parts: usize,
+    headers: usize,
     after: &'a [u8],
 }
 
-/// The parser skips what comes before the first delimiter and after the last.
-/// For a body that has neither, returns how many parts there must be: if there
-/// are fewer, then the parser saw the end earlier and skipped the rest.
-fn end_of_sole_parts<'a>(body: &'a [u8], boundary: &str) -> Option<End<'a>> {
-    let delimiter = format!("\r\n--{boundary}");
-    let (opening, after_return) = (&delimiter.as_bytes()[2..], &delimiter.as_bytes()[1..]);
-
-    let lines = body.split(|&byte| byte == b'\r').skip(1);
-    let delimiters = lines.filter(|line| line.starts_with(after_return)).count();
-    let (closed, after) = match body.strip_suffix(b"\r\n") {
-        Some(closed) => (closed, &b"\r\n"[..]),
-        None => (body, &b""[..]),
-    };
-    let content = closed.strip_suffix(b"--")?.strip_suffix(opening)?;
-    let sole = content.is_empty() || content.starts_with(opening) && content.ends_with(b"\r\n");
-    sole.then_some(End { delimiters, after })
+impl<'a> SoleParts<'a> {
+    fn of(body: &'a [u8], boundary: &str) -> Option<Self> {
+        let delimiter = format!("\r\n--{boundary}");
+        let (opening, after_return) = (&delimiter.as_bytes()[2..], &delimiter.as_bytes()[1..]);
+        let (closed, after) = match body.strip_suffix(b"\r\n") {
+            Some(closed) => (closed, &b"\r\n"[..]),
+            None => (body, &b""[..]),
+        };
+        let content = closed.strip_suffix(b"--")?.strip_suffix(opening)?;
+        let (mut parts, mut headers) = (0, 0);
+        if content.is_empty() {
+            let sole = Self {
+                parts,
+                headers,
+                after,
+            };
+            return Some(sole);
+        }
+        if !content.starts_with(opening) || !content.ends_with(b"\r\n") {
+            return None;
+        }
+        // The headers so far of the part whose headers are being read.
+        let mut of_this = None;
+        for (index, line) in content.split(|&byte| byte == b'\r').enumerate() {
+            of_this = match of_this {
+                _ if index == 0 || line.starts_with(after_return) => {
+                    parts += 1;
+                    Some(0)
+                }
+                Some(1..) if line == b"\n" => None,
+                Some(count) => {
+                    let header = line.strip_prefix(b"\n")?;
+                    if header.is_empty() || header.contains(&b'\n') {
+                        return None;
+                    }
+                    headers += 1;
+                    Some(count + 1)
+                }
+                None => None,
+            };
+        }
+        Some(Self {
+            parts,
+            headers,
+            after,
+        })
+    }
 }
 
-async fn read(body: &Bytes, boundary: String, hasher: &mut Hasher) -> multer::Result<usize> {
+/// Returns how many parts and headers there were.
+async fn read(
+    body: &Bytes,
+    boundary: String,
+    hasher: &mut Hasher,
+) -> multer::Result<(usize, usize)> {
     let body = stream::iter([Ok::<_, Infallible>(body.clone())]);
     let mut multipart = Multipart::new(body, boundary);
-    let mut parts = 0;
+    let (mut parts, mut all) = (0, 0);
     while let Some(field) = multipart.next_field().await? {
         parts += 1;
         let mut headers: Vec<_> = field.headers().iter().collect();
+        all += headers.len();
         headers.sort_unstable_by_key(|(name, _)| name.as_str());
         // One more than there are, since zero ends the list of parts.
         hasher.count(1 + headers.len());
@@ -71,5 +111,5 @@ async fn read(body: &Bytes, boundary: String, hasher: &mut Hasher) -> multer::Re
         hasher.part(&field.bytes().await?);
     }
     hasher.count(0);
-    Ok(parts)
+    Ok((parts, all))
 }

@@ -15,3 +15,5 @@ pub(crate) use problem::Renderer;
 pub use problem::{Problem, ProblemKind};
 pub use reply::Recorded;
 pub(crate) use reply::kept;
+#[cfg(any(test, idem_fuzzing))]
+pub(crate) use reply::replay;

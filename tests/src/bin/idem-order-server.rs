@@ -1,7 +1,8 @@
 //! Orders in leased mode as a process of its own, on the database `DATABASE_URL`, with the provider
-//! at `PSP_URL`, a lease of `LEASE_MS`, and a pause of `PAUSE_MS` at each point, until its standard
-//! input ends.
-//! `POST /control/{point}/…` works the gates inside, and `GET /clock` tells the process's time.
+//! at `PSP_URL`, if there is one, a lease of `LEASE_MS`, and a pause of `PAUSE_MS` at each point, until
+//! its standard input ends.
+//! `POST /control/{point}/…` works the gates inside, `GET /clock` tells the process's time, and
+//! `GET /in-flight` how many claims it holds.
 
 use std::env;
 use std::io::Read;
@@ -10,12 +11,15 @@ use std::time::{Duration, SystemTime};
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
+use idem_tests::counted::Counted;
 use idem_tests::database::{Kind, connect};
 use idem_tests::leased::{Gates, LeasedSetup, Order, Provider, serve};
 use tokio::net::TcpListener;
 
 #[tokio::main]
 async fn main() {
+    let counted = Counted::default();
+    metrics::set_global_recorder(counted.clone()).expect("the first recorder");
     let url = env::var("DATABASE_URL").expect("DATABASE_URL");
     let kind = if url.starts_with("sqlite:") {
         Kind::Sqlite
@@ -29,7 +33,7 @@ async fn main() {
     };
     let order = Order {
         gates: Gates::default(),
-        provider: Provider::at(&env::var("PSP_URL").expect("PSP_URL")),
+        provider: env::var("PSP_URL").map_or(Provider::Generous, |url| Provider::at(&url)),
         pause: Duration::from_millis(milliseconds("PAUSE_MS").unwrap_or(0)),
     };
     let control = Router::new()
@@ -41,7 +45,11 @@ async fn main() {
     let router = serve(&pool, setup, order)
         .await
         .merge(control)
-        .route("/clock", get(clock));
+        .route("/clock", get(clock))
+        .route(
+            "/in-flight",
+            get(async move || counted.gauge("idempotency_in_flight").to_string()),
+        );
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     println!(
         "listening on http://{}",

@@ -1,6 +1,7 @@
 //! The test application as a process of its own, on the database `DATABASE_URL`, until its
 //! standard input ends. `POST /control/{door}/…` works the gates inside. `STATEMENT` is what each
-//! handler runs beside its effect.
+//! handler runs beside its effect. With `RELAY` it also delivers the messages of the outbox, into the
+//! table `deliveries`.
 
 use std::env;
 use std::io::Read;
@@ -9,9 +10,11 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::routing::post;
+use idem_runtime::outbox::{Envelope, Relay, RelayTask, Sink, SinkError};
+use idem_runtime::{Backend, Idempotency};
 use idem_tests::Gate;
 use idem_tests::app::{Doors, Handle};
-use idem_tests::database::{Kind, connect};
+use idem_tests::database::{Kind, Pool, connect};
 use idem_tests::script::Script;
 use tokio::net::TcpListener;
 
@@ -31,6 +34,10 @@ async fn main() {
     if let Ok(statement) = env::var("STATEMENT") {
         script.statements([&*statement.leak()]);
     }
+    let _relay = env::var("RELAY").is_ok().then(|| match &handle {
+        Handle::Postgres(handle) => relay(handle, pool.clone()),
+        Handle::Sqlite(handle) => relay(handle, pool.clone()),
+    });
     let router = handle
         .router(&script, &doors)
         .nest("/control/handler", control(script.gate.clone()))
@@ -49,6 +56,36 @@ async fn main() {
     axum::serve(listener, router)
         .await
         .expect("the server serves");
+}
+
+/// Delivers into the database, in a transaction of its own: at least once.
+struct Deliveries(Pool);
+
+impl Sink for Deliveries {
+    async fn publish(&self, envelope: &Envelope) -> Result<(), SinkError> {
+        let payload = String::from_utf8_lossy(&envelope.message.payload);
+        let insert = "insert into deliveries (payload) values ($1)";
+        let inserted = match &self.0 {
+            Pool::Postgres(pool) => {
+                let insert = sqlx::query(insert).bind(&*payload).execute(pool).await;
+                insert.map(drop)
+            }
+            Pool::Sqlite(pool) => {
+                let insert = sqlx::query(insert).bind(&*payload).execute(pool).await;
+                insert.map(drop)
+            }
+        };
+        inserted.map_err(|error| SinkError::failed(error.to_string()))
+    }
+}
+
+fn relay<DB: Backend>(handle: &Idempotency<DB>, pool: Pool) -> RelayTask {
+    Relay::new(handle, Deliveries(pool))
+        .lease(Duration::from_millis(400))
+        .max_attempts(1_000)
+        .backoff(Duration::from_millis(10), Duration::from_millis(50))
+        .poll(Duration::from_millis(50))
+        .spawn()
 }
 
 fn control(gate: Gate) -> Router {

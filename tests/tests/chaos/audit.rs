@@ -38,6 +38,7 @@ pub(crate) struct Report {
     run: String,
     kills: usize,
     freezes: usize,
+    deliveries: i64,
     tally: Tally,
 }
 
@@ -58,11 +59,12 @@ impl fmt::Display for Report {
             f,
             "{}: {} keys, {tries} tries, {} kills, {} freezes, {replays} replays, \
              {take_overs} take-overs, {in_progress} answers 409, {mismatches} answers 422, \
-             {unavailable} answers 503, {unanswered} without answer, {} violations",
+             {unavailable} answers 503, {unanswered} without answer, {} deliveries, {} violations",
             self.run,
             operations.len(),
             self.kills,
             self.freezes,
+            self.deliveries,
             violations.len()
         )
     }
@@ -108,6 +110,7 @@ pub(crate) async fn audit(fleet: &Fleet, tally: Tally) -> Report {
         run: format!("{:?} {:?} {}", run.mode, run.kind, run.bug),
         kills: fleet.kills.load(Ordering::Relaxed),
         freezes: fleet.freezes.load(Ordering::Relaxed),
+        deliveries: 0,
         tally,
     };
     // I7: no session holds a transaction of the dead.
@@ -120,6 +123,9 @@ pub(crate) async fn audit(fleet: &Fleet, tally: Tally) -> Report {
             Some(last) => check(fleet, operation, &last, &mut effects, violations).await,
             None => violations.push(format!("I8: no answer for {}", operation.key)),
         }
+    }
+    if run.mode == Mode::Atomic {
+        report.deliveries = check_messages(fleet, &mut report.tally.violations).await;
     }
     let all = i64::try_from(operations.len()).expect("a small number");
     let (found, keys) = (fleet.database.effects().await, fleet.database.keys().await);
@@ -137,6 +143,52 @@ pub(crate) async fn audit(fleet: &Fleet, tally: Tally) -> Report {
     }
     report.tally.operations = operations;
     report
+}
+
+/// Each effect was told of once, and each message was delivered; returns how often in all.
+async fn check_messages(fleet: &Fleet, violations: &mut Vec<String>) -> i64 {
+    let database = fleet.database.pool();
+    let deadline = Instant::now() + Duration::from_mins(1);
+    let unsent = "select count(*) from outbox where state <> 2";
+    while database.number(unsent).await > 0 && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let text = if fleet.run.kind.is_sqlite() {
+        "cast(payload as text)"
+    } else {
+        "convert_from(payload, 'UTF8')"
+    };
+    let told = format!("select {text} from outbox");
+    let effects = "select account || '/' || label from effects";
+    for (what, sql) in [
+        (
+            "messages not delivered",
+            format!("{told} except select payload from deliveries"),
+        ),
+        (
+            "deliveries of no message",
+            format!("select payload from deliveries except {told}"),
+        ),
+        (
+            "effects without a message",
+            format!("{effects} except {told}"),
+        ),
+        (
+            "messages without an effect",
+            format!("{told} except {effects}"),
+        ),
+        (
+            "effects with more messages than one",
+            format!("select 1 from outbox group by {text} having count(*) > 1"),
+        ),
+    ] {
+        let count = format!("select count(*) from ({sql}) as found");
+        let count = database.number(&count).await;
+        if count > 0 {
+            violations.push(format!("I9: {count} {what}"));
+        }
+    }
+    database.number("select count(*) from deliveries").await
 }
 
 /// One more try after everything has calmed down.

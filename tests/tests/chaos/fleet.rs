@@ -73,6 +73,7 @@ impl Fleet {
             ("IDEM_SEEDED_BUG", self.run.bug),
             ("LEASE_MS", &lease),
             ("PAUSE_MS", "10"),
+            ("RELAY", "1"),
         ];
         environment.extend(self.psp.iter().map(|psp| ("PSP_URL", psp.url())));
         ServerProcess::start(&self.run.program, Path::new("."), &environment).await
@@ -138,7 +139,7 @@ impl Fleet {
         let server = server.as_ref().expect("a server is in its place");
         let request = match self.run.mode {
             Mode::Atomic => server
-                .post("/effects")
+                .post("/told")
                 .header("x-label", key)
                 .body(body.text()),
             Mode::Leased => server.post("/orders").json(body.text()),

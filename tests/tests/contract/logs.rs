@@ -1,45 +1,9 @@
 //! What the log says, and never says.
 
-use std::io;
-use std::sync::{Arc, Mutex};
-
 use axum::http::StatusCode;
 use axum::response::Response;
+use idem_tests::log::Log;
 use idem_tests::{Kind, Setup, TestApp};
-use tracing::Level;
-use tracing::subscriber::DefaultGuard;
-
-/// The log of this thread, on which everything runs: the tests here have one thread each.
-#[derive(Clone, Debug, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    /// Keeps everything that is logged while the guard lives, at every level.
-    fn capture() -> (Self, DefaultGuard) {
-        let log = Self::default();
-        let writer = log.clone();
-        let subscriber = tracing_subscriber::fmt()
-            .with_max_level(Level::TRACE)
-            .with_ansi(false)
-            .with_writer(move || writer.clone())
-            .finish();
-        (log, tracing::subscriber::set_default(subscriber))
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock().expect("the log")).into_owned()
-    }
-}
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("the log").write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// Every secret has this in it, and nothing else has.
 const MARK: &str = "hush";
@@ -107,16 +71,7 @@ async fn assert_silent(kind: Kind) {
     let app = TestApp::start(kind).await;
     every_outcome(&app).await;
 
-    let text = log.text();
-    assert!(text.contains("idem_runtime"), "nothing was captured");
-    // What other crates log of a request is theirs, and off in production.
-    let ours = text
-        .lines()
-        .filter(|line| !line.contains(" hyper") && !line.contains(" reqwest"));
-    let leaks: Vec<_> = ours
-        .filter(|line| line.to_lowercase().contains(MARK))
-        .collect();
-    assert!(leaks.is_empty(), "{}", leaks.join("\n"));
+    log.assert_without(MARK);
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ mod stamp;
 
 mod answers;
 mod bad_input;
+mod crafted;
 mod database_failures;
 mod disconnects;
 mod ending;

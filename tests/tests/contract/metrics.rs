@@ -1,77 +1,16 @@
 //! What is counted, with the feature `metrics`.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-
 use axum::http::StatusCode;
 use axum::response::Response;
+use idem_tests::counted::Counted;
 use idem_tests::{Kind, TestApp};
-use metrics::{
-    Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
-};
-
-/// Everything that was counted on this thread, on which all of the test runs.
-#[derive(Debug, Default)]
-struct Counted(Mutex<BTreeMap<String, Arc<AtomicU64>>>);
-
-impl Counted {
-    fn cell(&self, key: &Key) -> Arc<AtomicU64> {
-        let labels = key
-            .labels()
-            .map(|label| format!(" {}={}", label.key(), label.value()));
-        let name = format!("{}{}", key.name(), labels.collect::<String>());
-        Arc::clone(
-            self.0
-                .lock()
-                .expect("the counters")
-                .entry(name)
-                .or_default(),
-        )
-    }
-
-    fn value(&self, name: &str) -> u64 {
-        let counters = self.0.lock().expect("the counters");
-        counters
-            .get(name)
-            .map_or(0, |cell| cell.load(Ordering::Relaxed))
-    }
-}
-
-/// Counts the values that are recorded.
-#[derive(Debug)]
-struct CountOf(Arc<AtomicU64>);
-
-impl HistogramFn for CountOf {
-    fn record(&self, _: f64) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-impl Recorder for Counted {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
-        Counter::from_arc(self.cell(key))
-    }
-
-    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
-        Gauge::from_arc(self.cell(key))
-    }
-
-    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
-        Histogram::from_arc(Arc::new(CountOf(self.cell(key))))
-    }
-}
 
 #[tokio::test]
 async fn outcomes_are_counted_by_scope() {
     let counted = Counted::default();
     let _guard = metrics::set_default_local_recorder(&counted);
     let app = TestApp::start(Kind::Sqlite).await;
-    let gauge = || f64::from_bits(counted.value("idempotency_in_flight"));
+    let gauge = || counted.gauge("idempotency_in_flight");
 
     let _ = app.post("/effects").key("k").await;
     let _ = app.post("/effects").key("k").await;

@@ -20,6 +20,22 @@ stamp!(
     a_response_that_does_not_open_is_no_answer,
 );
 
+stamp!(
+    postgres: a_process_that_starts_waits_for_none_that_works,
+);
+
+async fn a_process_that_starts_waits_for_none_that_works(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    app.script.gate.close();
+    let working = app.post("/told").key("k").start();
+    app.script.gate.until_arrived(1).await;
+    let starting = app.beside();
+    let started = tokio::time::timeout(Duration::from_mins(1), starting).await;
+    assert!(started.is_ok(), "it waits for a handler");
+    app.script.gate.open();
+    assert_eq!(working.answer().await.status, 201);
+}
+
 async fn migrating_twice_changes_nothing(kind: Kind) {
     let app = TestApp::start(kind).await;
     let first = app.post("/effects").key("k").await;

@@ -7,6 +7,8 @@ mod clock;
 mod connection;
 mod contract;
 mod crashes;
+mod logs;
+mod memory;
 mod operators;
 mod outages;
 mod processes;

@@ -1,6 +1,7 @@
 //! What the library promises when there are several processes, and when they die.
 
 mod crashes;
+mod disk;
 mod duplicates;
 mod pool;
 mod postgres;

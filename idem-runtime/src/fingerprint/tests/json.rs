@@ -7,7 +7,8 @@ use super::{
     super::json::canonical,
     Fingerprint, Random, of_json,
     reference::Value,
-    spelling::{change, few_values, spell, values},
+    spelling::{change, spell},
+    values::{few_values, values},
 };
 
 fn assert_equal(texts: &[&str]) {

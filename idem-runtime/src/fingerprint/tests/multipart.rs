@@ -148,6 +148,16 @@ fn nothing_beside_the_parts_is_skipped() {
             assert_ne!(of(left), of(right), "{left:?} and {right:?}");
         }
     }
+    // What the parser takes no notice of, in the place of `?`.
+    for skipping in [
+        "--B\r\n\r\n?\r\n\r\nx\r\n--B--",
+        "--B\r\nA: b\n\n?\r\n\r\nx\r\n--B--",
+        "--B\r\n\n?\r\n\r\nx\r\n--B--",
+        "--B\r\nA: ?\r\nA: b\r\n\r\nx\r\n--B--",
+    ] {
+        let [one, other] = ["1", "2"].map(|skipped| of(&skipping.replace('?', skipped)));
+        assert_ne!(one, other, "{skipping:?}");
+    }
     let empty = of_body("multipart/form-data; boundary=C", "--C--\r\n");
     assert_eq!(of("--B--\r\n"), empty);
 }

@@ -10,7 +10,7 @@ use serde::{
 use serde_json::value::RawValue;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(in super::super) enum Value {
+pub(crate) enum Value {
     Null,
     Bool(bool),
     Number(Decimal),
@@ -21,21 +21,21 @@ pub(in super::super) enum Value {
 
 /// The digits before and after the point, without zeros at the outer ends.
 #[derive(Clone, Debug, PartialEq)]
-pub(in super::super) struct Decimal {
-    pub(in super::super) negative: bool,
-    pub(in super::super) integer: String,
-    pub(in super::super) fraction: String,
+pub(crate) struct Decimal {
+    pub(crate) negative: bool,
+    pub(crate) integer: String,
+    pub(crate) fraction: String,
 }
 
 #[derive(Debug, PartialEq)]
-pub(in super::super) enum Refusal {
+pub(crate) enum Refusal {
     /// The text denotes no value, or more than one.
     NoValue,
     /// A number too long to be written out: no judgement.
     TooLong,
 }
 
-pub(in super::super) fn parse(text: &[u8]) -> Result<Value, Refusal> {
+pub(crate) fn parse(text: &[u8]) -> Result<Value, Refusal> {
     read(text, 0)
 }
 
@@ -76,7 +76,7 @@ fn read(text: &[u8], depth: usize) -> Result<Value, Refusal> {
 }
 
 impl Decimal {
-    pub(in super::super) fn new(text: &str) -> Result<Self, Refusal> {
+    pub(crate) fn new(text: &str) -> Result<Self, Refusal> {
         let (negative, text) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
             None => (false, text),
@@ -84,7 +84,7 @@ impl Decimal {
         let (coefficient, power) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
         let (integer, fraction) = coefficient.split_once('.').unwrap_or((coefficient, ""));
         let power: i64 = power.parse().map_err(|_| Refusal::TooLong)?;
-        if power.abs() > 5_000 {
+        if power.unsigned_abs() > 5_000 {
             return Err(Refusal::TooLong);
         }
 

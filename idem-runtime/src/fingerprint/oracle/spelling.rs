@@ -1,61 +1,14 @@
-//! Values, the ways to spell one, and the ways to make another of it.
+//! The ways to spell a value, and the ways to make another of it.
 
 use std::fmt::Write as _;
-
-use proptest::{collection::btree_map, prelude::*};
 
 use super::{
     Random,
     reference::{Decimal, Value},
 };
 
-/// So few values that two of them are often the same or almost the same.
-pub(in super::super) fn few_values() -> impl Strategy<Value = Value> {
-    let leaves = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::Bool),
-        "-?[01]|0\\.1|10".prop_map(|text| Value::Number(Decimal::new(&text).expect("it is short"))),
-        "[,\"\\\\]?".prop_map(Value::String),
-    ];
-    leaves.prop_recursive(2, 4, 2, |inner| {
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::Array),
-            btree_map("a?", inner, 0..3).prop_map(Value::Object),
-        ]
-    })
-}
-
-/// Values of all kinds, with characters among their strings that need escapes.
-pub(in super::super) fn values() -> impl Strategy<Value = Value> {
-    let names = "[ab\"\\\\é\u{0}]{0,2}";
-    let leaves = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::Bool),
-        numbers().prop_map(Value::Number),
-        names.prop_map(Value::String),
-        "\\PC{0,12}".prop_map(Value::String),
-    ];
-    leaves.prop_recursive(5, 48, 6, move |inner| {
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::Array),
-            btree_map(names, inner, 0..6).prop_map(Value::Object),
-        ]
-    })
-}
-
-fn numbers() -> impl Strategy<Value = Decimal> {
-    let texts = prop_oneof![
-        "-?[01]{1,3}(\\.[01]{1,3})?",
-        "-?[0-9]{1,25}(\\.[0-9]{1,25})?"
-    ];
-    (texts, -40..40_i32).prop_map(|(digits, power)| {
-        let text = format!("{digits}e{power}");
-        Decimal::new(&text).expect("the power is small")
-    })
-}
-
 /// Writes a value in one of its spellings.
-pub(in super::super) fn spell(value: &Value, random: &mut Random) -> String {
+pub(crate) fn spell(value: &Value, random: &mut Random) -> String {
     let mut text = String::new();
     write_value(value, random, &mut text);
     text
@@ -171,7 +124,7 @@ fn write_number(number: &Decimal, random: &mut Random, text: &mut String) {
 }
 
 /// Changes a value in one place, so that it is another value.
-pub(in super::super) fn change(value: &mut Value, random: &mut Random) {
+pub(crate) fn change(value: &mut Value, random: &mut Random) {
     match value {
         Value::Array(elements) if !elements.is_empty() && random.below(4) > 0 => {
             let index = random.below(elements.len());
