@@ -28,7 +28,9 @@ use crate::in_flight::{Finished, Over, Ticket};
 use crate::observe;
 use crate::policy::Policy;
 use crate::record::{Disposition, Kept};
-use crate::store::{AtSavepoint, Backend, Completion, Gate, Limits, Stored, store_error};
+use crate::store::{
+    AtSavepoint, Backend, Completion, Gate, KeyColumns, Limits, Stored, store_error,
+};
 
 /// The work of a claim, inside its transaction.
 pub(crate) trait Work<DB: Backend>: Send + 'static {
@@ -74,7 +76,8 @@ impl<DB: Backend, W: Work<DB>> Attempt<DB> for Atomic<W> {
         job: Job,
         ticket: Ticket,
     ) -> Attempted<W::Value, Self> {
-        let (mut tx, turn) = match handle.open_in_time(&job).await {
+        let key = Arc::new(handle.columns(&job.identity));
+        let (mut tx, turn) = match handle.open_in_time(&job, &key).await {
             Ok(Open::Ours(tx, turn)) => (tx, turn),
             Ok(Open::Elsewhere) => {
                 ticket.over(Over::Elsewhere);
@@ -106,8 +109,8 @@ impl<DB: Backend, W: Work<DB>> Attempt<DB> for Atomic<W> {
         };
         let started = Instant::now();
         let finishing = {
-            let (handle, job) = (handle.clone(), job.clone());
-            async move { handle.finish(&job, tx, done).await }
+            let (handle, job, key) = (handle.clone(), job.clone(), Arc::clone(&key));
+            async move { handle.finish(&job, &key, tx, done).await }
         };
         let finished = handle.within(STORE_LIMIT, finishing).await;
         let answer = match finished.unwrap_or(Finish::Unknown) {
@@ -123,7 +126,7 @@ impl<DB: Backend, W: Work<DB>> Attempt<DB> for Atomic<W> {
                 drop(turn);
                 let settling = {
                     let (handle, job) = (handle.clone(), job.clone());
-                    async move { handle.settle(&job).await }
+                    async move { handle.settle(&job, &key).await }
                 };
                 let settled = handle.within(SETTLE_LIMIT + SETTLE_PAUSE, settling).await;
                 settled.unwrap_or(Answer::Refused(Refusal::OutcomeUnknown))
@@ -136,17 +139,16 @@ impl<DB: Backend, W: Work<DB>> Attempt<DB> for Atomic<W> {
 
 impl<DB: Backend> Idempotency<DB> {
     /// Opens the key, unless the store stays silent for too long.
-    async fn open_in_time(&self, job: &Job) -> Result<Open<DB>, StoreError> {
-        let (handle, job) = (self.clone(), job.clone());
-        let opening = async move { handle.open(&job).await };
+    async fn open_in_time(&self, job: &Job, key: &Arc<KeyColumns>) -> Result<Open<DB>, StoreError> {
+        let (handle, job, key) = (self.clone(), job.clone(), Arc::clone(key));
+        let opening = async move { handle.open(&job, &key).await };
         self.in_time(STORE_LIMIT, opening).await
     }
 
     /// Takes a connection, waits for the turn to write, and asks the store for the key.
-    async fn open(&self, job: &Job) -> Result<Open<DB>, StoreError> {
-        let key = self.columns(&job.identity, &job.fingerprint);
+    async fn open(&self, job: &Job, key: &KeyColumns) -> Result<Open<DB>, StoreError> {
         let mut conn = self.acquire().await?;
-        if let Some(found) = DB::peek(&mut conn, self.statements(), &key)
+        if let Some(found) = DB::peek(&mut conn, self.statements(), key)
             .await
             .map_err(store_error::<DB>)?
             && decide(Some(&found.row), &job.fingerprint, found.now) != Decision::Run
@@ -162,7 +164,7 @@ impl<DB: Backend> Idempotency<DB> {
             None
         };
         let limits = Limits::for_work(job.policy.timeout);
-        let opened = DB::open(conn, self.statements(), &key, limits)
+        let opened = DB::open(conn, self.statements(), key, &job.fingerprint, limits)
             .await
             .map_err(store_error::<DB>)?;
         let row = opened.found.as_ref();
@@ -209,6 +211,7 @@ impl<DB: Backend> Idempotency<DB> {
     async fn finish<V>(
         &self,
         job: &Job,
+        key: &KeyColumns,
         mut tx: Transaction<'static, DB>,
         done: Done<V>,
     ) -> Finish<V> {
@@ -237,9 +240,8 @@ impl<DB: Backend> Idempotency<DB> {
                 return Finish::Refused(report(&error));
             }
         };
-        let key = self.columns(&job.identity, &job.fingerprint);
         let completion = Completion {
-            key: &key,
+            key,
             fingerprint: &job.fingerprint,
             columns,
             ttl: job.policy.ttl,
@@ -247,7 +249,7 @@ impl<DB: Backend> Idempotency<DB> {
         #[cfg(idem_seeded_bugs)]
         if crate::seeded::bug("store_after_commit") {
             tx.commit().await.ok();
-            tx = match self.open(job).await {
+            tx = match self.open(job, key).await {
                 Ok(Open::Ours(tx, _turn)) => tx,
                 _ => return Finish::Unknown,
             };
@@ -286,10 +288,10 @@ impl<DB: Backend> Idempotency<DB> {
 
     /// Finds out how a commit went whose outcome is unknown: the row is the only witness, and
     /// as long as the old transaction lives it holds the gate.
-    async fn settle<V>(&self, job: &Job) -> Answer<V> {
+    async fn settle<V>(&self, job: &Job, key: &KeyColumns) -> Answer<V> {
         let deadline = Instant::now() + SETTLE_LIMIT;
         loop {
-            match self.open(job).await {
+            match self.open(job, key).await {
                 Ok(Open::Known(finished)) => return replay(finished, &job.fingerprint, false),
                 Ok(Open::Ours(tx, _turn)) => {
                     give_back(tx).await;

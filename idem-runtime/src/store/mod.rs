@@ -42,16 +42,6 @@ pub struct KeyColumns {
     pub(crate) tenant: String,
     pub(crate) scope: Cow<'static, str>,
     pub(crate) key: String,
-    /// A number for the key and one for the key with its fingerprint, for databases that
-    /// lock numbers.
-    pub(crate) locks: Locks,
-}
-
-/// The two numbers that a database with advisory locks uses as the gate.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Locks {
-    pub(crate) key: i64,
-    pub(crate) request: i64,
 }
 
 /// A row as the store returns it.
@@ -153,6 +143,8 @@ impl Limits {
 /// The statements of one handle, with its table names in place.
 #[derive(Clone, Debug)]
 pub struct Statements {
+    /// The name of the keys' table.
+    pub(crate) keys: Arc<str>,
     pub(crate) migrate: SqlStr,
     pub(crate) check: SqlStr,
     /// Looks a key up in the transaction that asks for it.
@@ -232,6 +224,7 @@ pub trait Store: Database {
         conn: PoolConnection<Self>,
         statements: &Statements,
         key: &KeyColumns,
+        fingerprint: &Fingerprint,
         limits: Limits,
     ) -> impl Future<Output = Result<Opened<Self>, sqlx::Error>> + Send;
 

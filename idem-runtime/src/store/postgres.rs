@@ -5,9 +5,11 @@
 //! is in flight, who fails on the second that another one is. The row is inserted once, finished, as the last statement: no dead tuple, and
 //! the unique constraint is the last fence.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, StreamExt};
+use sha2::{Digest, Sha256};
 use sqlx::error::DatabaseError;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgListener, PgPool, PgPoolOptions, PgRow};
@@ -22,6 +24,8 @@ use super::{
     Statements, Store, Stored, StoredRow, Tables, Times, millis,
 };
 use crate::error::StoreErrorKind;
+use crate::fingerprint::Fingerprint;
+use crate::record::length_prefixed;
 
 const MIGRATE: &str = concat!(
     include_str!("../../migrations/postgres/0001_keys.sql"),
@@ -120,6 +124,7 @@ impl Store for Postgres {
 
     fn statements(tables: &Tables) -> Statements {
         Statements {
+            keys: Arc::clone(&tables.keys),
             migrate: tables.put_into(MIGRATE),
             check: tables.put_into(CHECK),
             open: tables.put_into(OPEN),
@@ -155,18 +160,18 @@ impl Store for Postgres {
         conn: PoolConnection<Self>,
         statements: &Statements,
         key: &KeyColumns,
+        fingerprint: &Fingerprint,
         limits: Limits,
     ) -> Result<Opened<Self>, sqlx::Error> {
+        let (lock_of_key, lock_of_request) = locks(&statements.keys, key, fingerprint);
         // One round trip for all of it. First the lock on key and fingerprint, then the one on
         // the key: the other way round a duplicate could come between the two and take the same
         // request for another one. Locks come before the savepoint, which would release them.
         let gate = format!(
             "select set_config('idem.gate', case \
-             when not pg_try_advisory_xact_lock({request}) then 'same' \
-             when not pg_try_advisory_xact_lock({key}) then 'other' \
-             else 'ours' end, true)",
-            request = key.locks.request,
-            key = key.locks.key,
+             when not pg_try_advisory_xact_lock({lock_of_request}) then 'same' \
+             when not pg_try_advisory_xact_lock({lock_of_key}) then 'other' \
+             else 'ours' end, true)"
         );
         #[cfg(idem_seeded_bugs)]
         let gate = if crate::seeded::bug("check_then_insert") {
@@ -349,6 +354,17 @@ impl Store for Postgres {
             _ => StoreErrorKind::Unavailable,
         }
     }
+}
+
+/// The numbers of the gate: one for the key, and one for the key with its request. The table is
+/// part of them, since handles on two tables share the locks.
+fn locks(table: &str, key: &KeyColumns, fingerprint: &Fingerprint) -> (i64, i64) {
+    let parts: [&str; 4] = [table, &key.tenant, &key.scope, &key.key];
+    let digest = Sha256::digest(length_prefixed(parts.map(str::as_bytes)));
+    let number = |bytes: &[u8]| bytes.first_chunk().copied().map_or(0, i64::from_be_bytes);
+    // A fingerprint is a digest itself, as evenly spread as what it is mixed with.
+    let of_request = number(&digest[8..]) ^ number(fingerprint.as_bytes());
+    (number(&digest), of_request)
 }
 
 /// Runs a statement on the savepoint of the handler's work.
