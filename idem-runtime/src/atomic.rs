@@ -115,6 +115,7 @@ impl<DB: Backend, W: Work<DB>> Attempt<DB> for Atomic<W> {
         let finished = handle.within(STORE_LIMIT, finishing).await;
         let answer = match finished.unwrap_or(Finish::Unknown) {
             Finish::Committed(value, kept) => {
+                handle.recent().note(&job.identity);
                 let fingerprint = job.fingerprint;
                 ticket.over(Over::Finished(Arc::new(Finished { fingerprint, kept })));
                 Answer::Executed(value)
@@ -148,9 +149,12 @@ impl<DB: Backend> Idempotency<DB> {
     /// Takes a connection, waits for the turn to write, and asks the store for the key.
     async fn open(&self, job: &Job, key: &KeyColumns) -> Result<Open<DB>, StoreError> {
         let mut conn = self.acquire().await?;
-        if let Some(found) = DB::peek(&mut conn, self.statements(), key)
-            .await
-            .map_err(store_error::<DB>)?
+        // A replay needs no transaction, and must not queue behind a writer. Where writers do not
+        // exclude each other, a read in front would cost every new key a round trip.
+        if (DB::SINGLE_WRITER || self.recent().may_hold(&job.identity))
+            && let Some(found) = DB::find(&mut conn, self.statements(), key)
+                .await
+                .map_err(store_error::<DB>)?
             && decide(Some(&found.row), &job.fingerprint, found.now) != Decision::Run
         {
             return self.known(job, Some(found), Gate::Ours);
@@ -179,7 +183,11 @@ impl<DB: Backend> Idempotency<DB> {
                 give_back(opened.tx).await;
                 self.known(job, None, gate)
             }
-            (_, gate) => self.known(job, opened.found, gate),
+            (_, gate) => {
+                // Who retries once may retry again.
+                self.recent().note(&job.identity);
+                self.known(job, opened.found, gate)
+            }
         }
     }
 

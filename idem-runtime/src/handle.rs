@@ -18,6 +18,7 @@ use crate::claim::Identity;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::in_flight::InFlight;
 use crate::policy::Policy;
+use crate::recent::Recent;
 use crate::record::Kept;
 use crate::seal;
 use crate::store::{Backend, KeyColumns, Limits, ResponseColumns, Statements, store_error};
@@ -33,6 +34,7 @@ struct Inner<DB: Backend> {
     statements: Statements,
     settings: Settings,
     in_flight: InFlight,
+    recent: Recent,
     tasks: TaskTracker,
     writer: Arc<Semaphore>,
 }
@@ -62,6 +64,7 @@ impl<DB: Backend> Idempotency<DB> {
             statements: DB::statements(&settings.tables),
             settings,
             in_flight: InFlight::default(),
+            recent: Recent::default(),
             tasks: TaskTracker::new(),
             writer: Arc::new(Semaphore::new(1)),
         }))
@@ -120,6 +123,10 @@ impl<DB: Backend> Idempotency<DB> {
 
     pub(crate) fn in_flight(&self) -> &InFlight {
         &self.0.in_flight
+    }
+
+    pub(crate) fn recent(&self) -> &Recent {
+        &self.0.recent
     }
 
     pub(crate) fn tasks(&self) -> &TaskTracker {

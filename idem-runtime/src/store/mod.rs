@@ -209,14 +209,6 @@ pub trait Store: Database {
         statements: &Statements,
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
-    /// Looks a key up without claiming it, where that spares the claim; `None` when there is no
-    /// row, or when looking is as dear as claiming.
-    fn peek(
-        conn: &mut PoolConnection<Self>,
-        statements: &Statements,
-        key: &KeyColumns,
-    ) -> impl Future<Output = Result<Option<StoredRow>, sqlx::Error>> + Send;
-
     /// Begins the transaction, claims the key in it, sets the savepoint to which a rejected
     /// handler's writes are undone, and looks the key up: in this order, so that what an
     /// earlier owner committed is seen.

@@ -147,15 +147,6 @@ impl Store for Postgres {
         tx.commit().await
     }
 
-    async fn peek(
-        _conn: &mut PoolConnection<Self>,
-        _statements: &Statements,
-        _key: &KeyColumns,
-    ) -> Result<Option<StoredRow>, sqlx::Error> {
-        // A read in front would cost every new key a round trip.
-        Ok(None)
-    }
-
     async fn open(
         conn: PoolConnection<Self>,
         statements: &Statements,

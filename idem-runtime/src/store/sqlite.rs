@@ -120,15 +120,6 @@ impl Store for Sqlite {
         tx.commit().await
     }
 
-    async fn peek(
-        conn: &mut PoolConnection<Self>,
-        statements: &Statements,
-        key: &KeyColumns,
-    ) -> Result<Option<StoredRow>, sqlx::Error> {
-        // A replay must not queue behind a writer.
-        Self::find(conn, statements, key).await
-    }
-
     async fn open(
         conn: PoolConnection<Self>,
         statements: &Statements,

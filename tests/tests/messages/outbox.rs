@@ -137,9 +137,7 @@ async fn the_pause_grows_with_each_failure(kind: Kind) {
         ..Tuning::default()
     };
     let pause = match kind {
-        Kind::Postgres => {
-            "select extract(epoch from due_at - clock_timestamp())::int8 from outbox"
-        }
+        Kind::Postgres => "select extract(epoch from due_at - clock_timestamp())::int8 from outbox",
         _ => "select due_at / 1000 - unixepoch() from outbox",
     };
     let mut longest = 0;
