@@ -159,14 +159,16 @@ impl<DB: Backend> Idempotency<DB> {
         {
             return self.known(job, Some(found), Gate::Ours);
         }
-        let turn = if DB::SINGLE_WRITER {
-            drop(conn);
-            let turn = self.turn_to_write().await?;
-            conn = self.acquire().await?;
-            Some(turn)
-        } else {
-            None
-        };
+        let mut turn = None;
+        if DB::SINGLE_WRITER {
+            turn = self.turn_now();
+            if turn.is_none() {
+                // Not with a connection in hand, which a reader could use.
+                drop(conn);
+                turn = Some(self.turn_to_write().await?);
+                conn = self.acquire().await?;
+            }
+        }
         let limits = Limits::for_work(job.policy.timeout);
         let opened = DB::open(conn, self.statements(), key, &job.fingerprint, limits)
             .await

@@ -180,6 +180,11 @@ impl<DB: Backend> Idempotency<DB> {
         }
     }
 
+    /// The turn to write, if nobody has it or waits for it.
+    pub(crate) fn turn_now(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.0.writer).try_acquire_owned().ok()
+    }
+
     /// Begins a transaction without a claim.
     pub(crate) async fn begin(&self, limits: Limits) -> Result<Writing<DB>, StoreError> {
         let turn = if DB::SINGLE_WRITER {
