@@ -48,12 +48,20 @@ pub(crate) struct Atomic<W>(pub(crate) W);
 
 /// What the store says about a key.
 enum Open<DB: Backend> {
-    /// The key is ours until the transaction ends; the permit is the turn to write.
-    Ours(Transaction<'static, DB>, Option<OwnedSemaphorePermit>),
+    Ours(Ours<DB>),
     /// The same request is in flight in another process.
     Elsewhere,
     Known(Arc<Finished>),
     Refused(Refusal),
+}
+
+/// A key that is ours until the transaction ends.
+struct Ours<DB: Backend> {
+    tx: Transaction<'static, DB>,
+    /// The turn to write, on a database with one writer.
+    turn: Option<OwnedSemaphorePermit>,
+    /// Whether the key has an expired row.
+    replaces: bool,
 }
 
 enum Finish<V> {
@@ -77,8 +85,8 @@ impl<DB: Backend, W: Work<DB>> Attempt<DB> for Atomic<W> {
         ticket: Ticket,
     ) -> Attempted<W::Value, Self> {
         let key = Arc::new(handle.columns(&job.identity));
-        let (mut tx, turn) = match handle.open_in_time(&job, &key).await {
-            Ok(Open::Ours(tx, turn)) => (tx, turn),
+        let ours = match handle.open_in_time(&job, &key).await {
+            Ok(Open::Ours(ours)) => ours,
             Ok(Open::Elsewhere) => {
                 ticket.over(Over::Elsewhere);
                 return Attempted::Elsewhere(self);
@@ -93,6 +101,11 @@ impl<DB: Backend, W: Work<DB>> Attempt<DB> for Atomic<W> {
                 return Attempted::refused(report(&error));
             }
         };
+        let Ours {
+            mut tx,
+            turn,
+            replaces,
+        } = ours;
         if !ticket.starts() {
             // The client was told that the store is down, so the work must not run.
             give_back(tx).await;
@@ -110,7 +123,7 @@ impl<DB: Backend, W: Work<DB>> Attempt<DB> for Atomic<W> {
         let started = Instant::now();
         let finishing = {
             let (handle, job, key) = (handle.clone(), job.clone(), Arc::clone(&key));
-            async move { handle.finish(&job, &key, tx, done).await }
+            async move { handle.finish(&job, &key, replaces, tx, done).await }
         };
         let finished = handle.within(STORE_LIMIT, finishing).await;
         let answer = match finished.unwrap_or(Finish::Unknown) {
@@ -179,7 +192,11 @@ impl<DB: Backend> Idempotency<DB> {
             decide(row.map(|found| &found.row), &job.fingerprint, now),
             opened.gate,
         ) {
-            (Decision::Run, Gate::Ours) => Ok(Open::Ours(opened.tx, turn)),
+            (Decision::Run, Gate::Ours) => Ok(Open::Ours(Ours {
+                tx: opened.tx,
+                turn,
+                replaces: opened.found.is_some(),
+            })),
             (Decision::Run, gate) => {
                 // Its lock would make a third request believe that this one is in flight.
                 give_back(opened.tx).await;
@@ -222,6 +239,7 @@ impl<DB: Backend> Idempotency<DB> {
         &self,
         job: &Job,
         key: &KeyColumns,
+        replaces: bool,
         mut tx: Transaction<'static, DB>,
         done: Done<V>,
     ) -> Finish<V> {
@@ -255,12 +273,13 @@ impl<DB: Backend> Idempotency<DB> {
             fingerprint: &job.fingerprint,
             columns,
             ttl: job.policy.ttl,
+            replaces,
         };
         #[cfg(idem_seeded_bugs)]
         if crate::seeded::bug("store_after_commit") {
             tx.commit().await.ok();
             tx = match self.open(job, key).await {
-                Ok(Open::Ours(tx, _turn)) => tx,
+                Ok(Open::Ours(ours)) => ours.tx,
                 _ => return Finish::Unknown,
             };
         }
@@ -303,7 +322,9 @@ impl<DB: Backend> Idempotency<DB> {
         loop {
             match self.open(job, key).await {
                 Ok(Open::Known(finished)) => return replay(finished, &job.fingerprint, false),
-                Ok(Open::Ours(tx, _turn)) => {
+                Ok(Open::Ours(Ours {
+                    tx, turn: _turn, ..
+                })) => {
                     give_back(tx).await;
                     return Answer::Refused(Refusal::Aborted);
                 }

@@ -70,6 +70,8 @@ pub struct Completion<'a> {
     pub(crate) fingerprint: &'a Fingerprint,
     pub(crate) columns: ResponseColumns,
     pub(crate) ttl: Duration,
+    /// Whether the key has an expired row, which the finished one replaces.
+    pub(crate) replaces: bool,
 }
 
 impl ResponseColumns {
@@ -150,7 +152,10 @@ pub struct Statements {
     /// Looks a key up in the transaction that asks for it.
     pub(crate) open: SqlStr,
     pub(crate) find: SqlStr,
+    /// Stores a key, also in the place of an expired row.
     pub(crate) store: SqlStr,
+    /// Stores a key that has no row.
+    pub(crate) store_new: SqlStr,
     /// Removes a batch; its last statement removes the keys.
     pub(crate) sweep: Box<[SqlStr]>,
     pub(crate) lease: LeaseStatements,

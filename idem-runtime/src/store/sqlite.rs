@@ -98,6 +98,7 @@ impl Store for Sqlite {
             open: tables.put_into(FIND),
             find: tables.put_into(FIND),
             store: tables.put_into(STORE),
+            store_new: tables.put_into(STORE),
             sweep: [tables.put_into(SWEEP_STEPS), tables.put_into(SWEEP)].into(),
             lease: LeaseStatements::new(tables, WORDS),
             outbox: Self::outbox_statements(tables),
