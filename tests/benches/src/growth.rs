@@ -5,9 +5,8 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use crate::Failure;
 use crate::cluster::Cluster;
 use crate::load::{Keys, Plan};
-use crate::postgres::Effort;
 use crate::report;
-use crate::rounds::{Contender, alternate, median, ratio};
+use crate::rounds::{Contender, Effort, alternate, ratio};
 use crate::serve::{Database, Server};
 
 /// Prints the latency of claims and replays by the number of stored keys.
@@ -32,32 +31,24 @@ pub async fn latency(
         servers.push((size, server));
     }
     for keys in ["claim", "replay"] {
-        let plan = |size, server: &Server| Plan {
-            port: server.port,
-            path: "/payments".to_owned(),
-            connections: 1,
-            seconds: effort.seconds,
-            keys: if keys == "claim" {
-                Keys::Fresh
-            } else {
-                Keys::Stored(size)
-            },
-            storm: None,
-        };
         let mut contenders: Vec<_> = servers
             .iter()
-            .map(|(size, server)| Contender::new(&size.to_string(), plan(*size, server)))
+            .map(|(size, server)| {
+                let keys = if keys == "claim" {
+                    Keys::Fresh
+                } else {
+                    Keys::Stored(*size)
+                };
+                Contender::new(&size.to_string(), server, "/payments", keys)
+            })
             .collect();
-        alternate(&mut contenders, effort.rounds).await?;
+        alternate(&mut contenders, 1, effort).await?;
         let rows: Vec<_> = contenders
             .iter()
             .map(|contender| {
                 vec![
                     contender.name.clone(),
-                    format!(
-                        "{:.0}",
-                        median(contender.seen.iter().map(|seen| seen.p50_us))
-                    ),
+                    format!("{:.0}", contender.median(|seen| seen.p50_us)),
                     format!(
                         "{:.2}",
                         ratio(&contender.seen, &contenders[0].seen, |seen| seen.p50_us)

@@ -5,6 +5,7 @@
 //! servers that took turns, and the ratio that counts is the median over the rounds.
 
 pub mod cluster;
+pub mod cpu;
 pub mod fingerprint;
 pub mod growth;
 pub mod hand_written;

@@ -46,6 +46,11 @@ pub struct Storm {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Seen {
     pub per_second: f64,
+    /// All requests, also those before the clock started.
+    pub sent: u64,
+    /// What the measurement adds: the processor's time of each of them, server and database.
+    #[serde(default)]
+    pub cpu_us: f64,
     pub p50_us: f64,
     pub p99_us: f64,
     pub statuses: BTreeMap<u16, u64>,
@@ -134,11 +139,11 @@ pub async fn generate(plan: Plan) -> Result<Seen, Failure> {
                 let mut client = Client::connect(port, &path, &cookie).await?;
                 let mut statuses: BTreeMap<u16, u64> = BTreeMap::new();
                 let mut took = Vec::with_capacity(1 << 16);
-                let mut turn = number;
+                let (mut turn, mut sent) = (number, 0);
                 loop {
                     let begun = Instant::now();
                     if begun >= until {
-                        return Ok::<_, Failure>((statuses, took));
+                        return Ok::<_, Failure>((statuses, took, sent));
                     }
                     turn += 1;
                     let status = match keys {
@@ -161,6 +166,7 @@ pub async fn generate(plan: Plan) -> Result<Seen, Failure> {
                             client.post(0, &format!("fill-{key}")).await?
                         }
                     };
+                    sent += 1;
                     if begun >= counts_from {
                         took.push(begun.elapsed().as_nanos() as u64);
                         *statuses.entry(status).or_default() += 1;
@@ -171,9 +177,10 @@ pub async fn generate(plan: Plan) -> Result<Seen, Failure> {
         .collect();
 
     let mut statuses: BTreeMap<u16, u64> = BTreeMap::new();
-    let mut took = Vec::new();
+    let (mut took, mut sent) = (Vec::new(), 0);
     for client in measured {
-        let (of_client, took_of_client) = client.await??;
+        let (of_client, took_of_client, sent_by_client) = client.await??;
+        sent += sent_by_client;
         took.extend(took_of_client);
         for (status, count) in of_client {
             *statuses.entry(status).or_default() += count;
@@ -192,6 +199,8 @@ pub async fn generate(plan: Plan) -> Result<Seen, Failure> {
     };
     Ok(Seen {
         per_second: took.len() as f64 / plan.seconds,
+        sent,
+        cpu_us: f64::NAN,
         p50_us: quantile(0.5),
         p99_us: quantile(0.99),
         statuses,

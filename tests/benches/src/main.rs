@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use idem_bench::cluster::Cluster;
-use idem_bench::postgres::{self, Effort};
+use idem_bench::rounds::Effort;
 use idem_bench::serve::{Database, pool, serve};
 use idem_bench::{
-    Failure, fingerprint, growth, hand_written, instructions, load, sqlite, statements, sweep,
-    with_idem,
+    Failure, fingerprint, growth, hand_written, instructions, load, postgres, sqlite, statements,
+    sweep, with_idem,
 };
 
 fn main() -> ExitCode {
@@ -93,7 +93,7 @@ async fn run(options: &[&str]) -> Result<(), Failure> {
         }
     } else {
         Effort {
-            rounds: 9,
+            rounds: 7,
             seconds: 1.0,
         }
     };
@@ -118,7 +118,7 @@ async fn run(options: &[&str]) -> Result<(), Failure> {
             .await?;
         }
     }
-    if wanted("no-ping") && !(quick && tables.is_empty()) {
+    if tables.contains(&"no-ping") {
         let cluster = Cluster::start(true)?;
         let title = "PostgreSQL, fsync on, no ping";
         postgres::throughput(&program, None, &cluster, title, false, &[16], effort).await?;

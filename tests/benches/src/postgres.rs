@@ -2,17 +2,10 @@
 
 use crate::Failure;
 use crate::cluster::Cluster;
-use crate::load::{Keys, Plan, Storm};
+use crate::load::{Keys, Storm};
 use crate::report;
-use crate::rounds::{Contender, alternate, median, ratio};
+use crate::rounds::{Contender, Effort, alternate, ratio};
 use crate::serve::{Database, Server};
-
-/// How much is measured.
-#[derive(Clone, Copy, Debug)]
-pub struct Effort {
-    pub rounds: usize,
-    pub seconds: f64,
-}
 
 /// Throughput and latency at several numbers of connections.
 ///
@@ -47,70 +40,34 @@ pub async fn throughput(
         }
     }
     for &connections in connections {
-        let plan = |server: &Server, path: &str, keys| Plan {
-            port: server.port,
-            path: path.to_owned(),
-            connections,
-            seconds: effort.seconds,
-            keys,
-            storm: None,
-        };
         let mut contenders = vec![
-            Contender::new("the limit", plan(&limit, "/payments", Keys::Fresh)),
-            Contender::new("idem, fresh", plan(&idem, "/payments", Keys::Fresh)),
-            Contender::new("idem, replay", plan(&idem, "/payments", Keys::Replay)),
-            Contender::new("idem, leased, empty", plan(&idem, "/leased", Keys::Fresh)),
-            Contender::new(
-                "zero2prod, fresh",
-                plan(&zero2prod, "/payments", Keys::Fresh),
-            ),
-            Contender::new(
-                "zero2prod, replay",
-                plan(&zero2prod, "/payments", Keys::Replay),
-            ),
+            Contender::new("the limit", &limit, "/payments", Keys::Fresh),
+            Contender::new("idem, fresh", &idem, "/payments", Keys::Fresh),
+            Contender::new("idem, replay", &idem, "/payments", Keys::Replay),
+            Contender::new("idem, leased, empty", &idem, "/leased", Keys::Fresh),
+            Contender::new("zero2prod, fresh", &zero2prod, "/payments", Keys::Fresh),
+            Contender::new("zero2prod, replay", &zero2prod, "/payments", Keys::Replay),
+        ];
+        let mut usual = vec![
+            Contender::new("the limit", &limit, "/transfers", Keys::Fresh),
+            Contender::new("idem, fresh", &idem, "/transfers", Keys::Fresh),
+            Contender::new("zero2prod, fresh", &zero2prod, "/transfers", Keys::Fresh),
         ];
         for (variant, server) in &others {
             let fresh = format!("{variant}, fresh");
-            contenders.push(Contender::new(
-                &fresh,
-                plan(server, "/payments", Keys::Fresh),
-            ));
+            contenders.push(Contender::new(&fresh, server, "/payments", Keys::Fresh));
+            usual.push(Contender::new(&fresh, server, "/transfers", Keys::Fresh));
             if *variant != "axum-sqlx-tx" {
                 let replay = format!("{variant}, replay");
-                contenders.push(Contender::new(
-                    &replay,
-                    plan(server, "/payments", Keys::Replay),
-                ));
+                contenders.push(Contender::new(&replay, server, "/payments", Keys::Replay));
             }
         }
-        alternate(&mut contenders, effort.rounds).await?;
+        alternate(&mut contenders, connections, effort).await?;
         report::compare(
             &format!("{title}, one statement, {connections} connections"),
             &contenders,
         );
-        let [_, ours, _, _, pattern, ..] = &contenders[..] else {
-            continue;
-        };
-        println!(
-            "\nidem against zero2prod, fresh: {:.2}",
-            ratio(&ours.seen, &pattern.seen, |seen| seen.per_second)
-        );
-
-        let mut usual = vec![
-            Contender::new("the limit", plan(&limit, "/transfers", Keys::Fresh)),
-            Contender::new("idem, fresh", plan(&idem, "/transfers", Keys::Fresh)),
-            Contender::new(
-                "zero2prod, fresh",
-                plan(&zero2prod, "/transfers", Keys::Fresh),
-            ),
-        ];
-        for (variant, server) in &others {
-            usual.push(Contender::new(
-                &format!("{variant}, fresh"),
-                plan(server, "/transfers", Keys::Fresh),
-            ));
-        }
-        alternate(&mut usual, effort.rounds).await?;
+        alternate(&mut usual, connections, effort).await?;
         report::compare(
             &format!("{title}, four statements, {connections} connections"),
             &usual,
@@ -130,26 +87,20 @@ pub async fn hot_key(program: &str, cluster: &Cluster, effort: Effort) -> Result
         ping: true,
     };
     let idem = Server::start(program, "idem", &database).await?;
-    let plan = |storm| Plan {
-        port: idem.port,
-        path: "/payments".to_owned(),
-        connections: 1,
-        seconds: effort.seconds,
-        keys: Keys::Fresh,
-        storm,
-    };
-    let storm = |path: &str| {
-        Some(Storm {
-            path: path.to_owned(),
-            clients: 64,
-            pause_ms: 50,
-        })
-    };
-    let mut contenders = vec![
-        Contender::new("alone", plan(None)),
-        Contender::new("64 clients repeat one key", plan(storm("/slow"))),
+    let mut contenders = [
+        Contender::new("alone", &idem, "/payments", Keys::Fresh),
+        Contender::new("64 clients repeat one key", &idem, "/payments", Keys::Fresh),
     ];
-    alternate(&mut contenders, effort.rounds * 2).await?;
+    contenders[1].plan.storm = Some(Storm {
+        path: "/slow".to_owned(),
+        clients: 64,
+        pause_ms: 50,
+    });
+    let effort = Effort {
+        rounds: effort.rounds * 2,
+        ..effort
+    };
+    alternate(&mut contenders, 1, effort).await?;
     let rows: Vec<Vec<String>> = contenders
         .iter()
         .map(|contender| {
@@ -161,14 +112,8 @@ pub async fn hot_key(program: &str, cluster: &Cluster, effort: Effort) -> Result
             }
             vec![
                 contender.name.clone(),
-                format!(
-                    "{:.0}",
-                    median(contender.seen.iter().map(|seen| seen.p50_us))
-                ),
-                format!(
-                    "{:.0}",
-                    median(contender.seen.iter().map(|seen| seen.p99_us))
-                ),
+                format!("{:.0}", contender.median(|seen| seen.p50_us)),
+                format!("{:.0}", contender.median(|seen| seen.p99_us)),
                 format!(
                     "{:.2}",
                     ratio(&contender.seen, &contenders[0].seen, |seen| seen.p99_us)
@@ -217,19 +162,11 @@ pub async fn before_and_after(
         ("replay", "/payments", Keys::Replay),
         ("leased", "/leased", Keys::Fresh),
     ] {
-        let plan = |server: &Server| Plan {
-            port: server.port,
-            path: path.to_owned(),
-            connections: 16,
-            seconds: effort.seconds,
-            keys,
-            storm: None,
-        };
         let mut contenders = [
-            Contender::new("before", plan(&before)),
-            Contender::new("after", plan(&after)),
+            Contender::new("before", &before, path, keys),
+            Contender::new("after", &after, path, keys),
         ];
-        alternate(&mut contenders, effort.rounds).await?;
+        alternate(&mut contenders, 16, effort).await?;
         report::compare(&format!("A change, {what}"), &contenders);
     }
     Ok(())

@@ -2,29 +2,30 @@
 
 use std::fmt::Write;
 
-use crate::rounds::{Contender, median, ratio};
+use crate::rounds::{Contender, ratio};
 
 /// Prints a comparison; the first contender is what the others are compared with.
-pub fn compare(title: &str, contenders: &[Contender]) {
+pub fn compare(title: &str, contenders: &[Contender<'_>]) {
     let Some(first) = contenders.first() else {
         return;
     };
     let mut table = format!(
-        "\n### {title}\n\n| | requests/s | p50 µs | p99 µs | throughput against {} | failed |\n|---|--:|--:|--:|--:|--:|\n",
-        first.name
+        "\n### {title}\n\n| | requests/s | p50 µs | p99 µs | throughput against {} | CPU µs | CPU of {} against it | failed |\n|---|--:|--:|--:|--:|--:|--:|--:|\n",
+        first.name, first.name
     );
     for contender in contenders {
-        let of = |figure: fn(&crate::load::Seen) -> f64| median(contender.seen.iter().map(figure));
         let failed: u64 = contender.seen.iter().map(crate::load::Seen::failed).sum();
         // Writing into a string cannot fail.
         let _ = writeln!(
             table,
-            "| {} | {:.0} | {:.0} | {:.0} | {:.2} | {failed} |",
+            "| {} | {:.0} | {:.0} | {:.0} | {:.2} | {:.0} | {:.2} | {failed} |",
             contender.name,
-            of(|seen| seen.per_second),
-            of(|seen| seen.p50_us),
-            of(|seen| seen.p99_us),
+            contender.median(|seen| seen.per_second),
+            contender.median(|seen| seen.p50_us),
+            contender.median(|seen| seen.p99_us),
             ratio(&contender.seen, &first.seen, |seen| seen.per_second),
+            contender.median(|seen| seen.cpu_us),
+            ratio(&first.seen, &contender.seen, |seen| seen.cpu_us),
         );
     }
     print!("{table}");

@@ -1,38 +1,69 @@
 //! Rounds: everything that is compared takes its turn in each of them, in an order that rotates.
 
-use crate::Failure;
-use crate::load::{Plan, Seen};
+use crate::load::{Keys, Plan, Seen};
+use crate::serve::Server;
+use crate::{Failure, cpu};
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    pub rounds: usize,
+    pub seconds: f64,
+}
 
 /// One thing that is measured: a plan against a running server.
 #[derive(Debug)]
-pub struct Contender {
+pub struct Contender<'a> {
     pub name: String,
     pub plan: Plan,
     /// What was seen, one for each round.
     pub seen: Vec<Seen>,
+    server: &'a Server,
 }
 
-impl Contender {
+impl<'a> Contender<'a> {
     #[must_use]
-    pub fn new(name: &str, plan: Plan) -> Self {
+    pub fn new(name: &str, server: &'a Server, path: &str, keys: Keys) -> Self {
         Self {
             name: name.to_owned(),
-            plan,
+            plan: Plan {
+                port: server.port,
+                path: path.to_owned(),
+                connections: 1,
+                seconds: 1.0,
+                keys,
+                storm: None,
+            },
             seen: Vec::new(),
+            server,
         }
+    }
+
+    /// The median of a figure over the rounds.
+    pub fn median(&self, figure: impl Fn(&Seen) -> f64) -> f64 {
+        median(self.seen.iter().map(figure))
     }
 }
 
-/// Lets each contender run once in each round.
+/// Lets each contender run once in each round, over so many connections.
 ///
 /// # Errors
 /// When a load process fails.
-pub async fn alternate(contenders: &mut [Contender], rounds: usize) -> Result<(), Failure> {
-    for round in 0..rounds {
+pub async fn alternate(
+    contenders: &mut [Contender<'_>],
+    connections: usize,
+    effort: Effort,
+) -> Result<(), Failure> {
+    for round in 0..effort.rounds {
         let count = contenders.len();
         for turn in 0..count {
             let contender = &mut contenders[(round + turn) % count];
-            let seen = contender.plan.run().await?;
+            contender.plan.connections = connections;
+            contender.plan.seconds = effort.seconds;
+            let before = cpu::nanoseconds(contender.server).await?;
+            let mut seen = contender.plan.run().await?;
+            let took = cpu::nanoseconds(contender.server).await? - before;
+            seen.cpu_us = took as f64 / 1000.0 / seen.sent as f64;
             if seen.failed() > 0 {
                 eprintln!("{}: {:?}", contender.name, seen.statuses);
             }

@@ -59,6 +59,8 @@ pub async fn serve(app: Router) -> Result<(), Failure> {
 #[derive(Debug)]
 pub struct Server {
     pub port: u16,
+    /// How its connections reach the database, under a name of their own.
+    pub url: String,
     process: Child,
 }
 
@@ -68,8 +70,13 @@ impl Server {
     /// # Errors
     /// When it does not come up.
     pub async fn start(program: &str, variant: &str, database: &Database) -> Result<Self, Failure> {
+        let url = if database.url.starts_with("postgres:") {
+            format!("{}?application_name={variant}", database.url)
+        } else {
+            database.url.clone()
+        };
         let mut process = Command::new(program)
-            .args(["serve", variant, &database.url])
+            .args(["serve", variant, &url])
             .args([database.connections.to_string(), database.ping.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -82,10 +89,10 @@ impl Server {
             .trim()
             .parse()
             .map_err(|_| format!("{variant} did not start"))?;
-        Ok(Self { port, process })
+        Ok(Self { port, url, process })
     }
 
-    /// The process, as tools name it.
+    /// The process.
     #[must_use]
     pub fn id(&self) -> Option<u32> {
         self.process.id()

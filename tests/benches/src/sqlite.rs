@@ -11,11 +11,10 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 use sqlx::{Sqlite, SqliteConnection, SqlitePool};
 
 use crate::Failure;
-use crate::load::{Keys, Plan};
+use crate::load::Keys;
 use crate::payments::{Account, ApiError, CreatePayment, Payment};
-use crate::postgres::Effort;
 use crate::report;
-use crate::rounds::{Contender, alternate};
+use crate::rounds::{Contender, Effort, alternate};
 use crate::serve::{Database, Server};
 
 async fn pay(
@@ -131,20 +130,12 @@ pub async fn throughput(
     let limit = Server::start(program, "sqlite-limit", &database("limit.db", 1)).await?;
     let idem = Server::start(program, "sqlite-idem", &database("idem.db", 8)).await?;
     for &connections in connections {
-        let plan = |server: &Server, keys| Plan {
-            port: server.port,
-            path: "/payments".to_owned(),
-            connections,
-            seconds: effort.seconds,
-            keys,
-            storm: None,
-        };
         let mut contenders = [
-            Contender::new("the limit", plan(&limit, Keys::Fresh)),
-            Contender::new("idem, fresh", plan(&idem, Keys::Fresh)),
-            Contender::new("idem, replay", plan(&idem, Keys::Replay)),
+            Contender::new("the limit", &limit, "/payments", Keys::Fresh),
+            Contender::new("idem, fresh", &idem, "/payments", Keys::Fresh),
+            Contender::new("idem, replay", &idem, "/payments", Keys::Replay),
         ];
-        alternate(&mut contenders, effort.rounds).await?;
+        alternate(&mut contenders, connections, effort).await?;
         report::compare(&format!("SQLite, {connections} connections"), &contenders);
     }
     Ok(())
