@@ -71,7 +71,7 @@ async fn fill(url: &str, port: u16, size: u64) -> Result<(), Failure> {
         port,
         path: "/payments".to_owned(),
         connections: 1,
-        seconds: 0.0,
+        seconds: 0.1,
         keys: Keys::Replay,
         storm: None,
     };

@@ -93,8 +93,8 @@ async fn run(options: &[&str]) -> Result<(), Failure> {
         }
     } else {
         Effort {
-            rounds: 7,
-            seconds: 1.0,
+            rounds: 5,
+            seconds: 0.8,
         }
     };
     let connections: &[usize] = if quick { &[16] } else { &[1, 16, 64] };
@@ -103,19 +103,16 @@ async fn run(options: &[&str]) -> Result<(), Failure> {
         let cluster = Cluster::start(tables.contains(&"fsync"))?;
         return postgres::before_and_after(before, &program, &cluster, effort).await;
     }
-    if wanted("postgres") {
-        for (fsync, name) in [(true, "fsync on"), (false, "fsync off")] {
+    for (table, fsync, name) in [
+        ("fsync", true, "fsync on"),
+        ("no-fsync", false, "fsync off"),
+    ] {
+        if wanted(table) {
             let cluster = Cluster::start(fsync)?;
-            postgres::throughput(
-                &program,
-                peers,
-                &cluster,
-                &format!("PostgreSQL, {name}"),
-                true,
-                connections,
-                effort,
-            )
-            .await?;
+            let title = format!("PostgreSQL, {name}");
+            let program = &program;
+            postgres::throughput(program, peers, &cluster, &title, true, connections, effort)
+                .await?;
         }
     }
     if tables.contains(&"no-ping") {
