@@ -97,19 +97,18 @@ const STORE: &str = concat!(
      where k.expires_at <= clock_timestamp()"
 );
 
-/// Found by the index on `expires_at`, locked in the order of the primary key, and removed with
-/// their steps. A key that waits for an operator stays, and so does one with a live lease.
+/// Found by the index on `expires_at`, and removed with their steps from the place where they were
+/// locked: one that has moved meanwhile is left to the next batch. The table is part of the place,
+/// where it is partitioned. A key that waits for an operator stays, and so does one with a live
+/// lease.
 const SWEEP: &str = "\
 with expired as (\
-select tenant, scope, key from {keys} where (tenant, scope, key) in (\
-select tenant, scope, key from {keys} where expires_at <= now() and state <> 4 \
-and (locked_until is null or locked_until <= now()) order by expires_at limit $1) \
-and expires_at <= now() and state <> 4 \
-and (locked_until is null or locked_until <= now()) order by tenant, scope, key for update skip locked), \
+select tableoid as part, ctid as place, tenant, scope, key from {keys} \
+where expires_at <= now() and state <> 4 and (locked_until is null or locked_until <= now()) \
+order by expires_at limit $1 for update skip locked), \
 steps as (delete from {steps} as s using expired as e \
 where s.tenant = e.tenant and s.scope = e.scope and s.key = e.key) \
-delete from {keys} as k using expired as e \
-where k.tenant = e.tenant and k.scope = e.scope and k.key = e.key";
+delete from {keys} as k using expired as e where k.ctid = e.place and k.tableoid = e.part";
 
 /// What the templates of leased mode say in this dialect.
 const WORDS: &[(&str, &str)] = &[
