@@ -35,7 +35,13 @@ async fn main() -> Result<(), Failure> {
     let pool = pool(&database).await?;
     serve(match variant.as_str() {
         "cratestack" => {
-            let store = SqlxIdempotencyStore::new(pool.clone());
+            // Its store takes a pool of its own, of an older sqlx.
+            let of_store = sqlx_of_cratestack::postgres::PgPoolOptions::new()
+                .max_connections(database.connections)
+                .min_connections(database.connections)
+                .connect(&database.url)
+                .await?;
+            let store = SqlxIdempotencyStore::new(of_store);
             store
                 .ensure_schema()
                 .await
