@@ -28,7 +28,9 @@ use crate::in_flight::{Finished, Over, Ticket};
 use crate::observe;
 use crate::policy::Policy;
 use crate::record::{Disposition, Kept};
-use crate::store::{AtSavepoint, Backend, Completion, Gate, Limits, Stored, store_error};
+use crate::store::{
+    AtSavepoint, Backend, Completion, Gate, KeyColumns, Limits, Stored, store_error,
+};
 
 /// The work of a claim, inside its transaction.
 pub(crate) trait Work<DB: Backend>: Send + 'static {
@@ -46,12 +48,20 @@ pub(crate) struct Atomic<W>(pub(crate) W);
 
 /// What the store says about a key.
 enum Open<DB: Backend> {
-    /// The key is ours until the transaction ends; the permit is the turn to write.
-    Ours(Transaction<'static, DB>, Option<OwnedSemaphorePermit>),
+    Ours(Ours<DB>),
     /// The same request is in flight in another process.
     Elsewhere,
     Known(Arc<Finished>),
     Refused(Refusal),
+}
+
+/// A key that is ours until the transaction ends.
+struct Ours<DB: Backend> {
+    tx: Transaction<'static, DB>,
+    /// The turn to write, on a database with one writer.
+    turn: Option<OwnedSemaphorePermit>,
+    /// Whether the key has an expired row.
+    replaces: bool,
 }
 
 enum Finish<V> {
@@ -74,8 +84,9 @@ impl<DB: Backend, W: Work<DB>> Attempt<DB> for Atomic<W> {
         job: Job,
         ticket: Ticket,
     ) -> Attempted<W::Value, Self> {
-        let (mut tx, turn) = match handle.open_in_time(&job).await {
-            Ok(Open::Ours(tx, turn)) => (tx, turn),
+        let key = Arc::new(handle.columns(&job.identity));
+        let ours = match handle.open_in_time(&job, &key).await {
+            Ok(Open::Ours(ours)) => ours,
             Ok(Open::Elsewhere) => {
                 ticket.over(Over::Elsewhere);
                 return Attempted::Elsewhere(self);
@@ -90,6 +101,11 @@ impl<DB: Backend, W: Work<DB>> Attempt<DB> for Atomic<W> {
                 return Attempted::refused(report(&error));
             }
         };
+        let Ours {
+            mut tx,
+            turn,
+            replaces,
+        } = ours;
         if !ticket.starts() {
             // The client was told that the store is down, so the work must not run.
             give_back(tx).await;
@@ -106,12 +122,13 @@ impl<DB: Backend, W: Work<DB>> Attempt<DB> for Atomic<W> {
         };
         let started = Instant::now();
         let finishing = {
-            let (handle, job) = (handle.clone(), job.clone());
-            async move { handle.finish(&job, tx, done).await }
+            let (handle, job, key) = (handle.clone(), job.clone(), Arc::clone(&key));
+            async move { handle.finish(&job, &key, replaces, tx, done).await }
         };
         let finished = handle.within(STORE_LIMIT, finishing).await;
         let answer = match finished.unwrap_or(Finish::Unknown) {
             Finish::Committed(value, kept) => {
+                handle.recent().note(&job.identity);
                 let fingerprint = job.fingerprint;
                 ticket.over(Over::Finished(Arc::new(Finished { fingerprint, kept })));
                 Answer::Executed(value)
@@ -123,7 +140,7 @@ impl<DB: Backend, W: Work<DB>> Attempt<DB> for Atomic<W> {
                 drop(turn);
                 let settling = {
                     let (handle, job) = (handle.clone(), job.clone());
-                    async move { handle.settle(&job).await }
+                    async move { handle.settle(&job, &key).await }
                 };
                 let settled = handle.within(SETTLE_LIMIT + SETTLE_PAUSE, settling).await;
                 settled.unwrap_or(Answer::Refused(Refusal::OutcomeUnknown))
@@ -136,33 +153,37 @@ impl<DB: Backend, W: Work<DB>> Attempt<DB> for Atomic<W> {
 
 impl<DB: Backend> Idempotency<DB> {
     /// Opens the key, unless the store stays silent for too long.
-    async fn open_in_time(&self, job: &Job) -> Result<Open<DB>, StoreError> {
-        let (handle, job) = (self.clone(), job.clone());
-        let opening = async move { handle.open(&job).await };
+    async fn open_in_time(&self, job: &Job, key: &Arc<KeyColumns>) -> Result<Open<DB>, StoreError> {
+        let (handle, job, key) = (self.clone(), job.clone(), Arc::clone(key));
+        let opening = async move { handle.open(&job, &key).await };
         self.in_time(STORE_LIMIT, opening).await
     }
 
     /// Takes a connection, waits for the turn to write, and asks the store for the key.
-    async fn open(&self, job: &Job) -> Result<Open<DB>, StoreError> {
-        let key = self.columns(&job.identity, &job.fingerprint);
+    async fn open(&self, job: &Job, key: &KeyColumns) -> Result<Open<DB>, StoreError> {
         let mut conn = self.acquire().await?;
-        if let Some(found) = DB::peek(&mut conn, self.statements(), &key)
-            .await
-            .map_err(store_error::<DB>)?
+        // A replay needs no transaction, and must not queue behind a writer. Where writers do not
+        // exclude each other, a read in front would cost every new key a round trip.
+        if (DB::SINGLE_WRITER || self.recent().may_hold(&job.identity))
+            && let Some(found) = DB::find(&mut conn, self.statements(), key)
+                .await
+                .map_err(store_error::<DB>)?
             && decide(Some(&found.row), &job.fingerprint, found.now) != Decision::Run
         {
             return self.known(job, Some(found), Gate::Ours);
         }
-        let turn = if DB::SINGLE_WRITER {
-            drop(conn);
-            let turn = self.turn_to_write().await?;
-            conn = self.acquire().await?;
-            Some(turn)
-        } else {
-            None
-        };
+        let mut turn = None;
+        if DB::SINGLE_WRITER {
+            turn = self.turn_now();
+            if turn.is_none() {
+                // Not with a connection in hand, which a reader could use.
+                drop(conn);
+                turn = Some(self.turn_to_write().await?);
+                conn = self.acquire().await?;
+            }
+        }
         let limits = Limits::for_work(job.policy.timeout);
-        let opened = DB::open(conn, self.statements(), &key, limits)
+        let opened = DB::open(conn, self.statements(), key, &job.fingerprint, limits)
             .await
             .map_err(store_error::<DB>)?;
         let row = opened.found.as_ref();
@@ -171,13 +192,21 @@ impl<DB: Backend> Idempotency<DB> {
             decide(row.map(|found| &found.row), &job.fingerprint, now),
             opened.gate,
         ) {
-            (Decision::Run, Gate::Ours) => Ok(Open::Ours(opened.tx, turn)),
+            (Decision::Run, Gate::Ours) => Ok(Open::Ours(Ours {
+                tx: opened.tx,
+                turn,
+                replaces: opened.found.is_some(),
+            })),
             (Decision::Run, gate) => {
                 // Its lock would make a third request believe that this one is in flight.
                 give_back(opened.tx).await;
                 self.known(job, None, gate)
             }
-            (_, gate) => self.known(job, opened.found, gate),
+            (_, gate) => {
+                // Who retries once may retry again.
+                self.recent().note(&job.identity);
+                self.known(job, opened.found, gate)
+            }
         }
     }
 
@@ -209,6 +238,8 @@ impl<DB: Backend> Idempotency<DB> {
     async fn finish<V>(
         &self,
         job: &Job,
+        key: &KeyColumns,
+        replaces: bool,
         mut tx: Transaction<'static, DB>,
         done: Done<V>,
     ) -> Finish<V> {
@@ -237,18 +268,18 @@ impl<DB: Backend> Idempotency<DB> {
                 return Finish::Refused(report(&error));
             }
         };
-        let key = self.columns(&job.identity, &job.fingerprint);
         let completion = Completion {
-            key: &key,
+            key,
             fingerprint: &job.fingerprint,
             columns,
             ttl: job.policy.ttl,
+            replaces,
         };
         #[cfg(idem_seeded_bugs)]
         if crate::seeded::bug("store_after_commit") {
             tx.commit().await.ok();
-            tx = match self.open(job).await {
-                Ok(Open::Ours(tx, _turn)) => tx,
+            tx = match self.open(job, key).await {
+                Ok(Open::Ours(ours)) => ours.tx,
                 _ => return Finish::Unknown,
             };
         }
@@ -286,12 +317,14 @@ impl<DB: Backend> Idempotency<DB> {
 
     /// Finds out how a commit went whose outcome is unknown: the row is the only witness, and
     /// as long as the old transaction lives it holds the gate.
-    async fn settle<V>(&self, job: &Job) -> Answer<V> {
+    async fn settle<V>(&self, job: &Job, key: &KeyColumns) -> Answer<V> {
         let deadline = Instant::now() + SETTLE_LIMIT;
         loop {
-            match self.open(job).await {
+            match self.open(job, key).await {
                 Ok(Open::Known(finished)) => return replay(finished, &job.fingerprint, false),
-                Ok(Open::Ours(tx, _turn)) => {
+                Ok(Open::Ours(Ours {
+                    tx, turn: _turn, ..
+                })) => {
                     give_back(tx).await;
                     return Answer::Refused(Refusal::Aborted);
                 }

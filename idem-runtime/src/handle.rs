@@ -16,12 +16,12 @@ use crate::atomic::give_back;
 use crate::builder::{Builder, Settings, StoreKeys};
 use crate::claim::Identity;
 use crate::error::{StoreError, StoreErrorKind};
-use crate::fingerprint::Fingerprint;
 use crate::in_flight::InFlight;
 use crate::policy::Policy;
-use crate::record::{Kept, length_prefixed};
+use crate::recent::Recent;
+use crate::record::Kept;
 use crate::seal;
-use crate::store::{Backend, KeyColumns, Limits, Locks, ResponseColumns, Statements, store_error};
+use crate::store::{Backend, KeyColumns, Limits, ResponseColumns, Statements, store_error};
 
 /// Claims keys, runs work once for each, and replays what is stored.
 ///
@@ -34,6 +34,7 @@ struct Inner<DB: Backend> {
     statements: Statements,
     settings: Settings,
     in_flight: InFlight,
+    recent: Recent,
     tasks: TaskTracker,
     writer: Arc<Semaphore>,
 }
@@ -63,6 +64,7 @@ impl<DB: Backend> Idempotency<DB> {
             statements: DB::statements(&settings.tables),
             settings,
             in_flight: InFlight::default(),
+            recent: Recent::default(),
             tasks: TaskTracker::new(),
             writer: Arc::new(Semaphore::new(1)),
         }))
@@ -123,6 +125,10 @@ impl<DB: Backend> Idempotency<DB> {
         &self.0.in_flight
     }
 
+    pub(crate) fn recent(&self) -> &Recent {
+        &self.0.recent
+    }
+
     pub(crate) fn tasks(&self) -> &TaskTracker {
         &self.0.tasks
     }
@@ -174,6 +180,11 @@ impl<DB: Backend> Idempotency<DB> {
         }
     }
 
+    /// The turn to write, if nobody has it or waits for it.
+    pub(crate) fn turn_now(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.0.writer).try_acquire_owned().ok()
+    }
+
     /// Begins a transaction without a claim.
     pub(crate) async fn begin(&self, limits: Limits) -> Result<Writing<DB>, StoreError> {
         let turn = if DB::SINGLE_WRITER {
@@ -188,20 +199,11 @@ impl<DB: Backend> Idempotency<DB> {
         Ok(Writing { tx, _turn: turn })
     }
 
-    /// The columns and locks of a key.
-    pub(crate) fn columns(&self, identity: &Identity, fingerprint: &Fingerprint) -> KeyColumns {
-        // The table is part of the number, since handles on two tables share the locks.
-        let table = self.0.settings.tables.keys.as_bytes();
-        let bytes = identity.to_bytes();
-        let of_key = Sha256::digest(length_prefixed([table, &bytes]));
-        let of_request = Sha256::digest(length_prefixed([
-            table,
-            &bytes,
-            &fingerprint.as_bytes()[..],
-        ]));
+    /// The columns of a key.
+    pub(crate) fn columns(&self, identity: &Identity) -> KeyColumns {
         let key = match self.0.settings.store_keys {
             StoreKeys::Raw => identity.key.as_str().to_owned(),
-            StoreKeys::Digest => hex(&Sha256::digest(&bytes)),
+            StoreKeys::Digest => hex(&Sha256::digest(identity.to_bytes())),
         };
         let tenant = identity.tenant.as_str().to_owned();
         #[cfg(idem_seeded_bugs)]
@@ -214,10 +216,6 @@ impl<DB: Backend> Idempotency<DB> {
             tenant,
             scope: identity.scope.clone(),
             key,
-            locks: Locks {
-                key: lock_number(&of_key),
-                request: lock_number(&of_request),
-            },
         }
     }
 
@@ -283,10 +281,6 @@ impl<DB: Backend> Writing<DB> {
 
 fn unreadable(error: sqlx::Error) -> StoreError {
     StoreError::new(StoreErrorKind::Unreadable, error)
-}
-
-fn lock_number(digest: &[u8]) -> i64 {
-    digest.first_chunk().copied().map_or(0, i64::from_be_bytes)
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -62,6 +62,7 @@ mod once;
 pub mod outbox;
 mod outcome;
 mod policy;
+mod recent;
 mod record;
 mod seal;
 #[cfg(idem_seeded_bugs)]

@@ -3,7 +3,7 @@
 //! Keys and tenants appear as the first bytes of their digest only: a key is
 //! enough to ask for a replay, and a tenant may be a person.
 
-use std::fmt::Write as _;
+use std::fmt;
 
 use sha2::{Digest, Sha256};
 use tracing::Span;
@@ -18,22 +18,24 @@ pub(crate) fn span(identity: &Identity) -> Span {
     tracing::info_span!(
         "idempotency",
         scope = &*identity.scope,
-        tenant_hash = %short_hash(identity.tenant.as_str()),
-        key_hash = %short_hash(identity.key.as_str()),
+        tenant_hash = %ShortHash(identity.tenant.as_str()),
+        key_hash = %ShortHash(identity.key.as_str()),
         attempt = Empty,
         outcome = Empty,
     )
 }
 
-fn short_hash(value: &str) -> String {
-    let digest = Sha256::digest(value.as_bytes());
-    digest[..6]
-        .iter()
-        .fold(String::with_capacity(12), |mut hex, byte| {
-            // Writing into a string cannot fail.
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        })
+/// The first bytes of a value's digest, which is computed where somebody writes it down: the
+/// fields of a span are evaluated for nobody too.
+struct ShortHash<'a>(&'a str);
+
+impl fmt::Display for ShortHash<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digest = Sha256::digest(self.0.as_bytes());
+        digest[..6]
+            .iter()
+            .try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
 }
 
 /// The outcome's name, in spans and metrics.

@@ -14,8 +14,7 @@ create table if not exists {keys} (
     created_at   timestamptz not null,
     completed_at timestamptz,
     expires_at   timestamptz not null,      -- from here on the key counts as new
-    primary key (tenant, scope, key),
-    check (octet_length(fingerprint) = 32)
+    primary key (tenant, scope, key)
 );
 
 -- `create index if not exists` locks the table against writers before it looks: a process that starts

@@ -65,7 +65,7 @@ impl<T: Serialize + ?Sized> Fingerprinted for T {
 /// Identifies the content of a request: the SHA-256 that is stored with the
 /// key, and compared when the key comes again.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Fingerprint([u8; 32]);
+pub struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
     pub(crate) const fn from_bytes(bytes: [u8; 32]) -> Self {

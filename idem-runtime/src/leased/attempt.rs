@@ -135,7 +135,7 @@ async fn run<DB: Backend, W: LeasedWork<DB>>(
 impl<DB: Backend> Idempotency<DB> {
     /// Claims the key in a committed row, or takes it over.
     async fn claim_leased(&self, job: &Job) -> Result<Claimed<DB>, StoreError> {
-        let key = self.columns(&job.identity, &job.fingerprint);
+        let key = self.columns(&job.identity);
         for _ in 0..CLAIM_TRIES {
             // A replay only reads: it must not wait for a writer, nor lock the row.
             let found = self.read(&key).await?;

@@ -5,7 +5,6 @@ use std::time::{Duration, SystemTime};
 use crate::claim::{Identity, State, Timestamp};
 use crate::engine::STORE_LIMIT;
 use crate::error::{InvalidRequest, StoreError};
-use crate::fingerprint::Fingerprint;
 use crate::handle::Idempotency;
 use crate::key::Key;
 use crate::observe;
@@ -204,7 +203,7 @@ impl<DB: Backend> Idempotency<DB> {
         kept: Option<&Kept>,
         settlement: Settlement,
     ) -> Result<(), SettleError> {
-        let columns = self.columns(&identity, &NO_FINGERPRINT);
+        let columns = self.columns(&identity);
         let outcome = kept.map(|kept| self.seal(&identity, kept)).transpose()?;
         let Settlement { who, why, ttl } = settlement;
         let handle = self.clone();
@@ -234,7 +233,7 @@ impl<DB: Backend> Idempotency<DB> {
         &self,
         identity: &Identity,
     ) -> Result<Option<(lease::Inspected, Vec<lease::StepRow>)>, StoreError> {
-        let columns = self.columns(identity, &NO_FINGERPRINT);
+        let columns = self.columns(identity);
         let sql = &self.statements().lease;
         let mut conn = self.acquire().await?;
         let found = lease::inspect::<DB>(&mut conn, sql, &columns)
@@ -278,9 +277,6 @@ enum Settled {
 
 /// How long the database gives an operator's word.
 const SETTLE_LIMIT: Duration = Duration::from_secs(10);
-
-/// A key is looked at and settled whatever its request was.
-const NO_FINGERPRINT: Fingerprint = Fingerprint::from_bytes([0; 32]);
 
 fn identity(
     scope: &str,

@@ -42,16 +42,6 @@ pub struct KeyColumns {
     pub(crate) tenant: String,
     pub(crate) scope: Cow<'static, str>,
     pub(crate) key: String,
-    /// A number for the key and one for the key with its fingerprint, for databases that
-    /// lock numbers.
-    pub(crate) locks: Locks,
-}
-
-/// The two numbers that a database with advisory locks uses as the gate.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Locks {
-    pub(crate) key: i64,
-    pub(crate) request: i64,
 }
 
 /// A row as the store returns it.
@@ -80,6 +70,8 @@ pub struct Completion<'a> {
     pub(crate) fingerprint: &'a Fingerprint,
     pub(crate) columns: ResponseColumns,
     pub(crate) ttl: Duration,
+    /// Whether the key has an expired row, which the finished one replaces.
+    pub(crate) replaces: bool,
 }
 
 impl ResponseColumns {
@@ -153,12 +145,17 @@ impl Limits {
 /// The statements of one handle, with its table names in place.
 #[derive(Clone, Debug)]
 pub struct Statements {
+    /// The name of the keys' table.
+    pub(crate) keys: Arc<str>,
     pub(crate) migrate: SqlStr,
     pub(crate) check: SqlStr,
     /// Looks a key up in the transaction that asks for it.
     pub(crate) open: SqlStr,
     pub(crate) find: SqlStr,
+    /// Stores a key, also in the place of an expired row.
     pub(crate) store: SqlStr,
+    /// Stores a key that has no row.
+    pub(crate) store_new: SqlStr,
     /// Removes a batch; its last statement removes the keys.
     pub(crate) sweep: Box<[SqlStr]>,
     pub(crate) lease: LeaseStatements,
@@ -217,14 +214,6 @@ pub trait Store: Database {
         statements: &Statements,
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
-    /// Looks a key up without claiming it, where that spares the claim; `None` when there is no
-    /// row, or when looking is as dear as claiming.
-    fn peek(
-        conn: &mut PoolConnection<Self>,
-        statements: &Statements,
-        key: &KeyColumns,
-    ) -> impl Future<Output = Result<Option<StoredRow>, sqlx::Error>> + Send;
-
     /// Begins the transaction, claims the key in it, sets the savepoint to which a rejected
     /// handler's writes are undone, and looks the key up: in this order, so that what an
     /// earlier owner committed is seen.
@@ -232,6 +221,7 @@ pub trait Store: Database {
         conn: PoolConnection<Self>,
         statements: &Statements,
         key: &KeyColumns,
+        fingerprint: &Fingerprint,
         limits: Limits,
     ) -> impl Future<Output = Result<Opened<Self>, sqlx::Error>> + Send;
 

@@ -3,6 +3,8 @@
 //! There is one writer: `begin immediate` is the gate, and the handles of one process queue for it
 //! in memory. A writer in another process is met by the busy time-out of the connection.
 
+use std::sync::Arc;
+
 use futures_util::stream::{self, BoxStream, StreamExt};
 use sqlx::error::DatabaseError;
 use sqlx::pool::PoolConnection;
@@ -17,6 +19,7 @@ use super::{
     Statements, Store, Stored, StoredRow, Tables, Times, millis,
 };
 use crate::error::StoreErrorKind;
+use crate::fingerprint::Fingerprint;
 
 const MIGRATE: &str = concat!(
     include_str!("../../migrations/sqlite/0001_keys.sql"),
@@ -89,11 +92,13 @@ impl Store for Sqlite {
 
     fn statements(tables: &Tables) -> Statements {
         Statements {
+            keys: Arc::clone(&tables.keys),
             migrate: tables.put_into(MIGRATE),
             check: tables.put_into(CHECK),
             open: tables.put_into(FIND),
             find: tables.put_into(FIND),
             store: tables.put_into(STORE),
+            store_new: tables.put_into(STORE),
             sweep: [tables.put_into(SWEEP_STEPS), tables.put_into(SWEEP)].into(),
             lease: LeaseStatements::new(tables, WORDS),
             outbox: Self::outbox_statements(tables),
@@ -116,19 +121,11 @@ impl Store for Sqlite {
         tx.commit().await
     }
 
-    async fn peek(
-        conn: &mut PoolConnection<Self>,
-        statements: &Statements,
-        key: &KeyColumns,
-    ) -> Result<Option<StoredRow>, sqlx::Error> {
-        // A replay must not queue behind a writer.
-        Self::find(conn, statements, key).await
-    }
-
     async fn open(
         conn: PoolConnection<Self>,
         statements: &Statements,
         key: &KeyColumns,
+        _fingerprint: &Fingerprint,
         limits: Limits,
     ) -> Result<Opened<Self>, sqlx::Error> {
         let mut tx = Self::open_unclaimed(conn, limits).await?;

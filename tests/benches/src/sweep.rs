@@ -1,0 +1,103 @@
+//! How fast expired keys go, and what the others notice.
+
+use std::time::Instant;
+
+use idem_runtime::Idempotency;
+use sqlx::{AssertSqlSafe, Executor};
+
+use crate::Failure;
+use crate::cluster::Cluster;
+use crate::load::{Keys, Plan};
+use crate::report;
+use crate::rounds::median;
+use crate::serve::{Database, Server, pool};
+
+/// Prints the rate, and the p99 of fresh requests before and beside it.
+///
+/// # Errors
+/// When a process fails.
+pub async fn rate(
+    program: &str,
+    cluster: &Cluster,
+    keys: u64,
+    rounds: usize,
+) -> Result<(), Failure> {
+    let database = Database {
+        url: cluster.database().await?,
+        connections: 16,
+        ping: true,
+    };
+    let server = Server::start(program, "idem", &database).await?;
+    let pool = pool(&Database {
+        connections: 2,
+        ..database.clone()
+    })
+    .await?;
+    let handle = Idempotency::new(pool.clone());
+    let plan = |connections, seconds| Plan {
+        port: server.port,
+        path: "/payments".to_owned(),
+        connections,
+        seconds,
+        keys: Keys::Fresh,
+        storm: None,
+    };
+    let (mut rates, mut quiet, mut beside) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        // A round with a load and one without: the rate is the sweeper's alone only without.
+        fill(&pool, keys).await?;
+        let begun = Instant::now();
+        let mut swept = handle.sweep().await?;
+        while swept < keys {
+            swept += handle.sweep().await?;
+        }
+        rates.push(swept as f64 / begun.elapsed().as_secs_f64());
+
+        quiet.push(plan(4, 1.0).run().await?.p99_us);
+        fill(&pool, keys).await?;
+        let load = plan(4, 1.0);
+        let load = tokio::spawn(async move { load.run().await });
+        while !load.is_finished() && handle.sweep().await? > 0 {}
+        beside.push(load.await??.p99_us);
+        pool.execute("delete from idempotency_keys where expires_at < now()")
+            .await?;
+        pool.execute("vacuum idempotency_keys").await?;
+    }
+    let ratio = median(
+        beside
+            .iter()
+            .zip(&quiet)
+            .map(|(beside, quiet)| beside / quiet),
+    );
+    report::table(
+        "Sweep",
+        &[
+            "expired keys",
+            "rows/s",
+            "others' p99 µs, quiet",
+            "beside the sweep",
+            "ratio",
+        ],
+        &[vec![
+            keys.to_string(),
+            format!("{:.0}", median(rates)),
+            format!("{:.0}", median(quiet)),
+            format!("{:.0}", median(beside)),
+            format!("{ratio:.2}"),
+        ]],
+    );
+    Ok(())
+}
+
+async fn fill(pool: &sqlx::PgPool, keys: u64) -> Result<(), sqlx::Error> {
+    let fill = format!(
+        "insert into idempotency_keys (tenant, scope, key, fingerprint, state, attempt, status, \
+         headers, body, created_at, completed_at, expires_at) \
+         select (n % 1000)::text, 'old', gen_random_uuid()::text, decode(repeat('00', 32), 'hex'), 2, 1, 201, \
+         '', decode(repeat('61', 300), 'hex'), now() - interval '2 days', now() - interval '2 days', \
+         now() - interval '1 day' + n * interval '1 microsecond' from generate_series(1, {keys}) as n"
+    );
+    pool.execute(AssertSqlSafe(fill)).await?;
+    pool.execute("vacuum analyze idempotency_keys").await?;
+    Ok(())
+}
