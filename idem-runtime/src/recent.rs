@@ -64,7 +64,7 @@ mod tests {
         Identity {
             tenant: Tenant::shared(),
             scope: "payments.create".into(),
-            key: Key::new(key).unwrap(),
+            key: Key::new(key).expect("a key"),
         }
     }
 
