@@ -227,6 +227,13 @@ impl Store for Postgres {
         } else {
             &statements.store_new
         };
+        // Who has no gate does not let the constraint stop it either.
+        #[cfg(idem_seeded_bugs)]
+        let statement = if crate::seeded::bug("check_then_insert") {
+            &statements.store
+        } else {
+            statement
+        };
         let stored = sqlx::query(statement.clone())
             .bind(&completion.key.tenant)
             .bind(&*completion.key.scope)

@@ -28,13 +28,16 @@ struct Output {
 }
 
 fn output(kind: &str, mistake: &str) -> Output {
+    let folder = format!("compared_{kind}");
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("fail")
-        .join(format!("compared_{kind}"))
+        .join(&folder)
         .join(mistake)
         .with_extension("stderr");
     let text =
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    // Where the case stands is no part of the message.
+    let text = text.replace(&folder, "compared");
     let errors = text.lines().filter(|line| line.starts_with("error"));
     Output {
         lines: text.lines().count(),
@@ -54,6 +57,12 @@ fn no_message_is_longer_than_plain_axum() {
                 "{mistake}{attribute}: {} lines, and plain axum has {}",
                 ours.lines,
                 plain.lines
+            );
+            assert!(
+                ours.characters <= plain.characters,
+                "{mistake}{attribute}: {} characters, and plain axum has {}",
+                ours.characters,
+                plain.characters
             );
             assert!(ours.explains >= plain.explains, "{mistake}{attribute}");
         }

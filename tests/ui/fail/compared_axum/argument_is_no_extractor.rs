@@ -1,9 +1,14 @@
 #![allow(unused_variables)]
 
+use axum::http::{HeaderName, header::LOCATION};
 use idem_ui::*;
 
-async fn pay(account: Account, payment: Payment) -> Result<(StatusCode, Json<Payment>), ApiError> {
-    Ok((StatusCode::CREATED, Json(payment)))
+async fn pay(
+    account: Account,
+    payment: Payment,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Payment>), ApiError> {
+    let location = [(LOCATION, "/payments/1".to_owned())];
+    Ok((StatusCode::CREATED, location, Json(payment)))
 }
 
 fn main() {

@@ -1,5 +1,6 @@
 #![allow(unused_variables)]
 
+use axum::http::{HeaderName, header::LOCATION};
 use idem_ui::*;
 
 #[idempotent(scope = "pay", tenant = account.id)]
@@ -8,8 +9,9 @@ async fn pay(
     account: Account,
     tx: &mut PgConnection,
     payment: Payment,
-) -> Result<(StatusCode, Json<Payment>), ApiError> {
-    Ok((StatusCode::CREATED, Json(payment)))
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Payment>), ApiError> {
+    let location = [(LOCATION, "/payments/1".to_owned())];
+    Ok((StatusCode::CREATED, location, Json(payment)))
 }
 
 fn main() {
