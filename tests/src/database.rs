@@ -51,7 +51,7 @@ const EFFECTS: [&str; 2] = [
     "create table effects (id integer primary key, account text not null, label text not null)",
 ];
 const OTHERS: &str = "create table marks (mark integer primary key); \
-     create table deliveries (payload text not null); \
+     create table deliveries (label text not null); \
      create table parents (id integer primary key); \
      create table children (parent integer not null \
      references parents (id) deferrable initially deferred)";

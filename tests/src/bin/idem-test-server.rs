@@ -64,7 +64,7 @@ struct Deliveries(Pool);
 impl Sink for Deliveries {
     async fn publish(&self, envelope: &Envelope) -> Result<(), SinkError> {
         let payload = String::from_utf8_lossy(&envelope.message.payload);
-        let insert = "insert into deliveries (payload) values ($1)";
+        let insert = "insert into deliveries (label) values ($1)";
         let inserted = match &self.0 {
             Pool::Postgres(pool) => {
                 let insert = sqlx::query(insert).bind(&*payload).execute(pool).await;

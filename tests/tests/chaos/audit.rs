@@ -163,11 +163,11 @@ async fn check_messages(fleet: &Fleet, violations: &mut Vec<String>) -> i64 {
     for (what, sql) in [
         (
             "messages not delivered",
-            format!("{told} except select payload from deliveries"),
+            format!("{told} except select label from deliveries"),
         ),
         (
             "deliveries of no message",
-            format!("select payload from deliveries except {told}"),
+            format!("select label from deliveries except {told}"),
         ),
         (
             "effects without a message",

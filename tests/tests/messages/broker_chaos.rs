@@ -27,8 +27,6 @@ struct Way {
 impl Way {
     async fn new(broker: String) -> Self {
         let bus = Bus::start(Kind::Postgres).await;
-        let deliveries = "create table deliveries (label text not null)";
-        bus.pool.execute(deliveries).await;
         let name = name();
         Self { bus, broker, name }
     }
