@@ -39,9 +39,9 @@ const MIGRATE: &str = concat!(
 
 /// `create table if not exists` is no protection against another process that creates the same
 /// table at this moment; the lock is. Its number is the text "idem" in ASCII. That a table exists
-/// is no news worth a notice.
+/// is no news worth a notice. `begin` comes last, as in [`begin`].
 const BEGIN_MIGRATION: &str = "\
-begin; set local client_min_messages = warning; select pg_advisory_xact_lock(1768187245)";
+set local client_min_messages = warning; select pg_advisory_xact_lock(1768187245); begin";
 
 /// Every column, so that a table of another shape is found at start.
 const CHECK: &str = "\
@@ -405,6 +405,10 @@ async fn savepoint(
 
 /// Begins a transaction that gives up by itself when this process vanishes, and sets the
 /// savepoint of the handler's work.
+///
+/// `begin` comes after all that can fail: until then the statements of one message are a transaction
+/// that the server ends itself on an error. sqlx knows nothing of one that failed as it began, and
+/// would lend its connection, aborted, to the next who asks.
 async fn begin(
     conn: PoolConnection<Postgres>,
     limits: Limits,
@@ -412,7 +416,8 @@ async fn begin(
 ) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
     let limits = set_limits(limits);
     let begin = format!(
-        "begin isolation level read committed read write; {limits}; {gate}; savepoint idem_work"
+        "set transaction isolation level read committed, read write; {limits}; {gate}; \
+         begin; savepoint idem_work"
     );
     Transaction::begin(conn, Some(AssertSqlSafe(begin).into_sql_str())).await
 }

@@ -20,6 +20,7 @@ stamp!(
     a_connection_lost_before_the_commit_rolls_back,
     a_connection_lost_after_the_commit_is_found_out,
     a_commit_that_nobody_can_ask_about_is_no_success,
+    a_claim_that_fails_as_it_begins_leaves_its_connection_usable,
     the_isolation_level_is_read_committed_whatever_the_default,
     the_time_limits_of_a_claim_end_with_it,
 );
@@ -191,6 +192,27 @@ async fn a_commit_that_nobody_can_ask_about_is_no_success(kind: Kind) {
 
     first.answer().await.assert_refused(503, "outcome-unknown");
     assert_eq!((app.effects().await, app.keys().await), (1, 1));
+}
+
+async fn a_claim_that_fails_as_it_begins_leaves_its_connection_usable(kind: Kind) {
+    let app = TestApp::with(
+        kind,
+        Setup {
+            pool_size: 1,
+            ..Setup::default()
+        },
+    )
+    .await;
+    // As it would where the server's memory for locks is full.
+    let rename = |from, to| format!("alter function {from}(bigint) rename to {to}");
+    let (lock, gone) = ("pg_try_advisory_xact_lock", "gone");
+    app.database.execute(&rename(lock, gone)).await;
+    let answer = app.post("/effects").key("k").await;
+    assert_eq!(answer.status, 503, "{answer:?}");
+    assert_eq!(app.script.gate.arrived(), 0);
+
+    app.database.execute(&rename(gone, lock)).await;
+    assert_eq!(app.post("/effects").key("k").await.status, 201);
 }
 
 async fn the_isolation_level_is_read_committed_whatever_the_default(kind: Kind) {

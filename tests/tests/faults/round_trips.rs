@@ -20,7 +20,7 @@ stamp!(
 /// Of the pool: before it lends a connection (unless `test_before_acquire(false)`), and behind the
 /// answer when it has got the connection back.
 const PING: &str = "ping";
-const BEGIN: &str = "begin isolation level read committed";
+const BEGIN: &str = "set transaction isolation level read committed";
 const LOOK_UP: &str = "select current_setting('idem.gate') as gate";
 const READ: &str = "select k.fingerprint";
 const HANDLER: &str = "insert into effects";

@@ -84,7 +84,7 @@ async fn a_late_heartbeat_does_not_hold_a_released_key(kind: Kind) {
     end.until_arrived(1).await;
     let late = Gate::default();
     late.close();
-    proxy.fail("begin isolation level", Fault::Hold(late.clone()));
+    proxy.fail("set transaction isolation level", Fault::Hold(late.clone()));
     late.until_arrived(1).await;
 
     end.open();
