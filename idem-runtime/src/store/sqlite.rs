@@ -40,8 +40,11 @@ locked_until, expires_at, \
 cast(unixepoch('subsec') * 1000 as integer) as now \
 from {keys} where tenant = $1 and scope = $2 and key = $3";
 
-/// An expired row is replaced; any other is the last fence.
+/// Lets the savepoint of the work go and stores the key, in one trip to the connection's thread. An
+/// expired row is replaced; any other is the last fence. The row that it returns is the one that it
+/// wrote: the count of changed rows would be that of the handler's last statement too.
 const STORE: &str = "\
+release savepoint idem_work; \
 insert into {keys} (tenant, scope, key, fingerprint, state, attempt, status, headers, body, \
 created_at, completed_at, expires_at) \
 select $1, $2, $3, $4, $5, 1, $6, $7, $8, clock.now, clock.now, clock.now + $9 \
@@ -51,7 +54,7 @@ fingerprint = excluded.fingerprint, state = excluded.state, attempt = excluded.a
 locked_until = null, status = excluded.status, headers = excluded.headers, body = excluded.body, \
 created_at = excluded.created_at, completed_at = excluded.completed_at, \
 expires_at = excluded.expires_at \
-where {keys}.expires_at <= cast(unixepoch('subsec') * 1000 as integer)";
+where {keys}.expires_at <= cast(unixepoch('subsec') * 1000 as integer) returning 1";
 
 /// The keys that a sweep removes: found by the index on `expires_at`, up to an instant that is the
 /// same for both statements. A key that waits for an operator stays, and so does one with a live
@@ -165,10 +168,6 @@ impl Store for Sqlite {
         statements: &Statements,
         completion: Completion<'_>,
     ) -> Result<Stored, sqlx::Error> {
-        // The savepoint went with the transaction if the handler ended that.
-        if Self::keep_work(tx).await? == AtSavepoint::Ended {
-            return Ok(Stored::Ended);
-        }
         let stored = sqlx::query(statements.store.clone())
             .bind(&completion.key.tenant)
             .bind(&*completion.key.scope)
@@ -179,13 +178,14 @@ impl Store for Sqlite {
             .bind(completion.columns.headers)
             .bind(completion.columns.body)
             .bind(millis(completion.ttl))
-            .execute(&mut **tx)
-            .await?;
-        Ok(if stored.rows_affected() == 1 {
-            Stored::InPlace
-        } else {
-            Stored::Taken
-        })
+            .fetch_all(&mut **tx)
+            .await;
+        match stored {
+            Ok(rows) if rows.len() == 1 => Ok(Stored::InPlace),
+            Ok(_) => Ok(Stored::Taken),
+            Err(error) if is_without_savepoint(&error) => Ok(Stored::Ended),
+            Err(error) => Err(error),
+        }
     }
 
     async fn roll_back(mut tx: Transaction<'static, Self>) -> Result<(), sqlx::Error> {
@@ -300,12 +300,15 @@ async fn savepoint(
 ) -> Result<AtSavepoint, sqlx::Error> {
     match sqlx::raw_sql(statement).execute(&mut **tx).await {
         Ok(_) => Ok(AtSavepoint::Done),
-        // SQLITE_ERROR: no such savepoint.
-        Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some("1") => {
-            Ok(AtSavepoint::Ended)
-        }
+        Err(error) if is_without_savepoint(&error) => Ok(AtSavepoint::Ended),
         Err(error) => Err(error),
     }
+}
+
+/// Returns whether the savepoint of the work is gone, which it is with the transaction that the
+/// handler ended. The code, `SQLITE_ERROR`, says less than the message.
+fn is_without_savepoint(error: &sqlx::Error) -> bool {
+    matches!(error, sqlx::Error::Database(error) if error.message().starts_with("no such savepoint"))
 }
 
 fn stored_row(row: &SqliteRow) -> Result<StoredRow, sqlx::Error> {
