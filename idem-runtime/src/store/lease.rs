@@ -1,18 +1,18 @@
-//! The statements of leased mode: each one on the database's clock, and each after the claim
-//! fenced by the attempt.
-//!
-//! The dialects differ in three words only, so they are templates: `{now}` is the clock, `{ms}` a
-//! millisecond, `{created}` the instant of creation as an integer. A fence is the attempt number
-//! *and* that instant: a key that expired, was swept, and was claimed anew counts its attempts
-//! from 1 again, and an owner from before must not pass for the new one.
+//! What leased mode asks of a database: each statement on its clock, and each after the claim fenced.
+//! A fence is the attempt number *and* the instant of creation: a key that expired, was swept, and was
+//! claimed anew counts its attempts from 1 again, and an owner from before must not pass for the new
+//! one.
 
 use std::time::Duration;
 
 use sqlx::{SqlStr, Transaction};
 
-use super::{KeyColumns, Limits, ResponseColumns, Store, Tables, millis};
+use super::{KeyColumns, Limits, ResponseColumns, Store, millis};
 use crate::claim::{State, Timestamp};
 use crate::fingerprint::Fingerprint;
+pub(crate) use statements::LeaseStatements;
+
+mod statements;
 
 /// Who may write under a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,134 +72,6 @@ pub enum Bind<'a> {
     Attempt(i32),
     /// Bytes.
     Bytes(Option<&'a [u8]>),
-}
-
-/// The statements with the table names and the dialect's words in place.
-#[derive(Clone, Debug)]
-pub(crate) struct LeaseStatements {
-    claim: SqlStr,
-    renew: SqlStr,
-    finish: SqlStr,
-    release: SqlStr,
-    forget: SqlStr,
-    park: SqlStr,
-    steps: SqlStr,
-    begin_step: SqlStr,
-    end_step: SqlStr,
-    clear_steps: SqlStr,
-    settle: SqlStr,
-    clear_begun: SqlStr,
-    inspect: SqlStr,
-}
-
-/// New, past its ttl, or with a lease that is over: ours. A new life of the key begins with
-/// attempt 1 and a new instant of creation; a take-over keeps the instant and counts up. The
-/// instants of `excluded` are from before the wait for the row, so none of them is used.
-const CLAIM: &str = "\
-insert into {keys} as k (tenant, scope, key, fingerprint, state, attempt, locked_until, \
-created_at, expires_at) \
-values ($1, $2, $3, $4, 1, 1, {now} + $5 * {ms}, {now}, {now} + $6 * {ms}) \
-on conflict (tenant, scope, key) do update set \
-attempt = case when k.expires_at <= {now} then 1 else k.attempt + 1 end, \
-created_at = case when k.expires_at <= {now} then {now} else k.created_at end, \
-fingerprint = excluded.fingerprint, state = 1, locked_until = {now} + $5 * {ms}, \
-status = null, headers = null, body = null, completed_at = null, \
-expires_at = {now} + $6 * {ms} \
-where k.state <> 4 and (k.locked_until is null or k.locked_until <= {now}) \
-and (k.expires_at <= {now} or (k.state = 1 and k.fingerprint = excluded.fingerprint)) \
-returning cast(attempt as bigint), {created}";
-
-/// The condition of every statement of an owner. One that gave the key back is an owner no more:
-/// its heartbeat, or a step that it dropped, may still be on the way.
-macro_rules! fenced {
-    ($statement:literal) => {
-        concat!(
-            $statement,
-            " where tenant = $1 and scope = $2 and key = $3 ",
-            "and attempt = $4 and {created} = $5 and state = 1 and locked_until is not null"
-        )
-    };
-}
-
-const RENEW: &str =
-    fenced!("update {keys} set locked_until = {now} + $6 * {ms}, expires_at = {now} + $7 * {ms}");
-
-const FINISH: &str = fenced!(
-    "update {keys} set state = $6, status = $7, headers = $8, body = $9, \
-     completed_at = {now}, locked_until = null, expires_at = {now} + $10 * {ms}"
-);
-
-const RELEASE: &str = fenced!("update {keys} set locked_until = null");
-
-const PARK: &str = fenced!("update {keys} set state = 4, locked_until = null");
-
-/// A run that left no step behind leaves nothing behind. A statement of its own after the release:
-/// its snapshot has every step that the release may have waited for.
-const FORGET: &str = "\
-delete from {keys} where tenant = $1 and scope = $2 and key = $3 \
-and attempt = $4 and {created} = $5 and state = 1 and locked_until is null \
-and not exists (select 1 from {steps} as s \
-where s.tenant = $1 and s.scope = $2 and s.key = $3)";
-
-const STEPS: &str = "\
-select name, result from {steps} where tenant = $1 and scope = $2 and key = $3 order by name";
-
-const BEGIN_STEP: &str = "\
-insert into {steps} as s (tenant, scope, key, name, attempt, begun_at) \
-values ($1, $2, $3, $4, $5, {now}) \
-on conflict (tenant, scope, key, name) do update set \
-attempt = excluded.attempt, begun_at = excluded.begun_at where s.result is null";
-
-const END_STEP: &str = "\
-insert into {steps} as s (tenant, scope, key, name, attempt, result, begun_at, completed_at) \
-values ($1, $2, $3, $4, $5, $6, {now}, {now}) \
-on conflict (tenant, scope, key, name) do update set \
-attempt = excluded.attempt, result = excluded.result, completed_at = excluded.completed_at \
-where s.result is null";
-
-const CLEAR_STEPS: &str = "delete from {steps} where tenant = $1 and scope = $2 and key = $3";
-
-const CLEAR_BEGUN: &str = "\
-delete from {steps} where tenant = $1 and scope = $2 and key = $3 and result is null";
-
-/// An operator's word: only where nobody holds a live lease, and nothing is finished. It counts as
-/// an attempt, so that an owner that comes back finds itself fenced.
-const SETTLE: &str = "\
-update {keys} set state = $4, attempt = attempt + 1, status = $5, headers = $6, body = $7, \
-completed_at = case when $4 = 1 then null else {now} end, locked_until = null, \
-expires_at = {now} + $8 * {ms} \
-where tenant = $1 and scope = $2 and key = $3 and state in (1, 4) \
-and (locked_until is null or locked_until <= {now})";
-
-/// What an operator sees of a key: everything but its response.
-const INSPECT: &str = "\
-select cast(state as bigint), cast(attempt as bigint), {millis(created_at)}, \
-{millis(locked_until)}, {millis(completed_at)}, {millis(expires_at)}, {millis({now})} \
-from {keys} where tenant = $1 and scope = $2 and key = $3";
-
-impl LeaseStatements {
-    /// Puts the dialect's words and the table names into the templates.
-    pub(super) fn new(tables: &Tables, words: &[(&str, &str)]) -> Self {
-        #[cfg(not(idem_seeded_bugs))]
-        let put = |template| tables.say(template, words);
-        #[cfg(idem_seeded_bugs)]
-        let put = |template| tables.say(&crate::seeded::unfenced(template), words);
-        Self {
-            claim: put(CLAIM),
-            renew: put(RENEW),
-            finish: put(FINISH),
-            release: put(RELEASE),
-            forget: put(FORGET),
-            park: put(PARK),
-            steps: put(STEPS),
-            begin_step: put(BEGIN_STEP),
-            end_step: put(END_STEP),
-            clear_steps: put(CLEAR_STEPS),
-            settle: put(SETTLE),
-            clear_begun: put(CLEAR_BEGUN),
-            inspect: put(INSPECT),
-        }
-    }
 }
 
 type Tx<DB> = Transaction<'static, DB>;

@@ -1,10 +1,8 @@
 //! What the engine asks of a database, and what is the same for all of them.
 //!
-//! A backend is one file that implements [`Store`] and one folder of migrations. Nothing here
+//! A backend is one module that implements [`Store`] and one folder of migrations. Nothing here
 //! knows HTTP beyond a status, header bytes, and body bytes.
 
-use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,16 +10,17 @@ use futures_util::stream::BoxStream;
 use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, Database, Pool, SqlSafeStr, SqlStr, Transaction};
 
-use crate::claim::{KeyRow, State, Timestamp};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::fingerprint::Fingerprint;
-use lease::{Bind, LeaseStatements, StepRow, Token};
+use lease::{Bind, LeaseStatements, StepRow};
 use outbox::{MessageRow, OutboxStatements};
+pub(crate) use row::{Completion, KeyColumns, ResponseColumns, StoredRow};
 
 pub(crate) mod lease;
 pub(crate) mod outbox;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod row;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
@@ -35,53 +34,6 @@ mod sqlite;
     note = "the features `postgres` and `sqlite` of `idem-runtime` turn them on"
 )]
 pub trait Backend: Store {}
-
-/// The primary key of a row, as its columns hold it.
-#[derive(Clone, Debug)]
-pub struct KeyColumns {
-    pub(crate) tenant: String,
-    pub(crate) scope: Cow<'static, str>,
-    pub(crate) key: String,
-}
-
-/// A row as the store returns it.
-#[derive(Debug)]
-pub struct StoredRow {
-    pub(crate) row: KeyRow,
-    /// The fence of the attempt that wrote it last.
-    pub(crate) token: Token,
-    /// The database's clock when the row was read.
-    pub(crate) now: Timestamp,
-    pub(crate) columns: ResponseColumns,
-}
-
-/// The columns of a kept response; all `None` for a tombstone.
-#[derive(Debug, Default)]
-pub(crate) struct ResponseColumns {
-    pub(crate) status: Option<i16>,
-    pub(crate) headers: Option<Vec<u8>>,
-    pub(crate) body: Option<Vec<u8>>,
-}
-
-/// A finished key on its way into the store.
-#[derive(Debug)]
-pub struct Completion<'a> {
-    pub(crate) key: &'a KeyColumns,
-    pub(crate) fingerprint: &'a Fingerprint,
-    pub(crate) columns: ResponseColumns,
-    pub(crate) ttl: Duration,
-    /// Whether the key has an expired row, which the finished one replaces.
-    pub(crate) replaces: bool,
-}
-
-impl ResponseColumns {
-    pub(crate) const fn state(&self) -> State {
-        match self.status {
-            Some(_) => State::Finished,
-            None => State::Tombstone,
-        }
-    }
-}
 
 /// Whose the key is right now, where no row says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -333,76 +285,4 @@ pub(crate) fn store_error<DB: Store>(error: sqlx::Error) -> StoreError {
 /// A count of milliseconds as the databases take it.
 fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
-}
-
-/// The state column.
-impl State {
-    pub(crate) const fn to_column(self) -> i16 {
-        match self {
-            Self::InProgress => 1,
-            Self::Finished => 2,
-            Self::Tombstone => 3,
-            Self::Parked => 4,
-        }
-    }
-
-    pub(crate) const fn from_column(column: i16) -> Option<Self> {
-        match column {
-            1 => Some(Self::InProgress),
-            2 => Some(Self::Finished),
-            3 => Some(Self::Tombstone),
-            4 => Some(Self::Parked),
-            _ => None,
-        }
-    }
-}
-
-/// A column that no version of this library wrote.
-#[derive(Debug)]
-struct UnknownColumn(&'static str);
-
-impl fmt::Display for UnknownColumn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "unexpected value in column `{}` of the idempotency table",
-            self.0
-        )
-    }
-}
-
-impl std::error::Error for UnknownColumn {}
-
-/// The times of a row.
-#[derive(Clone, Copy)]
-struct Times {
-    locked_until: Option<Timestamp>,
-    expires_at: Timestamp,
-    now: Timestamp,
-}
-
-impl StoredRow {
-    /// Builds a row from its columns.
-    fn from_columns(
-        fingerprint: Vec<u8>,
-        state: i16,
-        token: Token,
-        times: Times,
-        columns: ResponseColumns,
-    ) -> Result<Self, sqlx::Error> {
-        let unknown = |column| sqlx::Error::Decode(Box::new(UnknownColumn(column)));
-        let fingerprint: [u8; 32] = fingerprint.try_into().map_err(|_| unknown("fingerprint"))?;
-        let row = KeyRow {
-            fingerprint: Fingerprint::from_bytes(fingerprint),
-            state: State::from_column(state).ok_or_else(|| unknown("state"))?,
-            locked_until: times.locked_until,
-            expires_at: times.expires_at,
-        };
-        Ok(Self {
-            row,
-            token,
-            now: times.now,
-            columns,
-        })
-    }
 }

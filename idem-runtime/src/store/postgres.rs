@@ -8,26 +8,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::stream::{self, BoxStream, StreamExt};
+use futures_util::stream::BoxStream;
 use sha2::{Digest, Sha256};
 use sqlx::error::DatabaseError;
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgArguments, PgListener, PgPool, PgPoolOptions, PgRow};
-use sqlx::query::Query;
-use sqlx::{
-    AssertSqlSafe, PgConnection, Pool, Postgres, Row, SqlSafeStr, SqlStr, Transaction, ValueRef,
-};
-use tokio::time::sleep;
+use sqlx::postgres::PgRow;
+use sqlx::{AssertSqlSafe, PgConnection, Pool, Postgres, Row, SqlSafeStr, SqlStr, Transaction};
 
-use super::lease::{Bind, LeaseStatements, StepRow, Token};
+use super::lease::{Bind, LeaseStatements, StepRow};
 use super::outbox::{MessageRow, OutboxStatements};
 use super::{
-    AtSavepoint, Backend, Completion, Gate, KeyColumns, Limits, Opened, ResponseColumns,
-    Statements, Store, Stored, StoredRow, Tables, Times, UnknownColumn, millis,
+    AtSavepoint, Backend, Completion, Gate, KeyColumns, Limits, Opened, Statements, Store, Stored,
+    StoredRow, Tables, millis,
 };
 use crate::error::StoreErrorKind;
 use crate::fingerprint::Fingerprint;
 use crate::record::length_prefixed;
+use rows::{bound, message_row, stored_row};
+
+mod arrivals;
+mod rows;
 
 const MIGRATE: &str = concat!(
     include_str!("../../migrations/postgres/0001_keys.sql"),
@@ -323,25 +323,7 @@ impl Store for Postgres {
     }
 
     fn arrivals(pool: &Pool<Self>, outbox: &str) -> BoxStream<'static, ()> {
-        // A connection of its own: the pool's are for those who work.
-        let pool = PgPoolOptions::new()
-            .max_connections(1)
-            .max_lifetime(None)
-            .idle_timeout(None)
-            .connect_lazy_with((*pool.connect_options()).clone());
-        let state = (pool, outbox.to_owned(), None);
-        stream::unfold(state, |(pool, channel, listener)| async move {
-            // What came while nobody listened was not heard: a new listener is news itself.
-            let listener = match listener {
-                Some(mut listener) => next_arrival(&mut listener).await.then_some(listener),
-                None => listen(&pool, &channel).await,
-            };
-            if listener.is_none() {
-                sleep(LISTEN_PAUSE).await;
-            }
-            Some(((), (pool, channel, listener)))
-        })
-        .boxed()
+        arrivals::listen_to(pool, outbox)
     }
 
     fn outbox_statements(tables: &Tables) -> OutboxStatements {
@@ -430,103 +412,4 @@ fn set_limits(limits: Limits) -> String {
         setting(limits.statement),
         setting(limits.idle),
     )
-}
-
-/// How long after a failure somebody listens again.
-const LISTEN_PAUSE: Duration = Duration::from_secs(1);
-
-async fn listen(pool: &PgPool, channel: &str) -> Option<PgListener> {
-    let listening = async {
-        let mut listener = PgListener::connect_with(pool).await?;
-        listener.listen(channel).await?;
-        Ok::<_, sqlx::Error>(listener)
-    };
-    match listening.await {
-        Ok(listener) => Some(listener),
-        Err(error) => {
-            tracing::debug!(%error, "nobody listens for messages of the outbox");
-            None
-        }
-    }
-}
-
-/// Waits for a notification; false when the connection is lost.
-async fn next_arrival(listener: &mut PgListener) -> bool {
-    matches!(listener.try_recv().await, Ok(Some(_)))
-}
-
-fn stored_row(row: &PgRow) -> Result<Option<StoredRow>, sqlx::Error> {
-    let Some(fingerprint) = row.try_get::<Option<Vec<u8>>, _>("fingerprint")? else {
-        return Ok(None);
-    };
-    let columns = ResponseColumns {
-        status: row.try_get("status")?,
-        headers: row.try_get("headers")?,
-        body: row.try_get("body")?,
-    };
-    // Rounded so that nothing is over too early: the store statement compares exactly.
-    let milliseconds = |until: i64| -(-until).div_euclid(1000);
-    let times = Times {
-        locked_until: microseconds(row, "locked_until")?.map(milliseconds),
-        expires_at: microseconds(row, "expires_at")?.map_or(0, milliseconds),
-        now: microseconds(row, "now")?.map_or(0, |now| now.div_euclid(1000)),
-    };
-    StoredRow::from_columns(
-        fingerprint,
-        row.try_get("state")?,
-        token(row)?,
-        times,
-        columns,
-    )
-    .map(Some)
-}
-
-fn token(row: &PgRow) -> Result<Token, sqlx::Error> {
-    Ok(Token {
-        attempt: row.try_get("attempt")?,
-        created: microseconds(row, "created")?.unwrap_or_default(),
-    })
-}
-
-/// PostgreSQL counts from the year 2000.
-const EPOCH: i64 = 946_684_800_000_000;
-
-/// Reads a `timestamptz` as microseconds since the Unix epoch.
-fn microseconds(row: &PgRow, column: &'static str) -> Result<Option<i64>, sqlx::Error> {
-    let value = row.try_get_raw(column)?;
-    if value.is_null() {
-        return Ok(None);
-    }
-    let bytes = value.as_bytes().map_err(sqlx::Error::Decode)?;
-    let unknown = |_| sqlx::Error::Decode(Box::new(UnknownColumn(column)));
-    let since_2000 = i64::from_be_bytes(bytes.try_into().map_err(unknown)?);
-    Ok(Some(since_2000.saturating_add(EPOCH)))
-}
-
-fn message_row(row: &PgRow) -> Result<MessageRow, sqlx::Error> {
-    Ok(MessageRow {
-        id: row.try_get("id")?,
-        claim: row.try_get("claim")?,
-        attempts: row.try_get("attempts")?,
-        message_id: row.try_get("message_id")?,
-        topic: row.try_get("topic")?,
-        key: row.try_get("key")?,
-        headers: row.try_get("headers")?,
-        payload: row.try_get("payload")?,
-        error: row.try_get("error")?,
-        created: row.try_get("created")?,
-    })
-}
-
-fn bound(statement: &SqlStr, binds: &[Bind<'_>]) -> Query<'static, Postgres, PgArguments> {
-    binds
-        .iter()
-        .fold(sqlx::query(statement.clone()), |query, bind| match *bind {
-            Bind::Text(text) => query.bind(text.to_owned()),
-            Bind::TextOrNull(text) => query.bind(text.map(str::to_owned)),
-            Bind::Int(number) => query.bind(number),
-            Bind::Small(number) => query.bind(number),
-            Bind::Attempt(number) => query.bind(number),
-            Bind::Bytes(bytes) => query.bind(bytes.map(<[u8]>::to_vec)),
-        })
 }

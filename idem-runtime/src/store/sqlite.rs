@@ -14,9 +14,10 @@ use sqlx::{Pool, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection, Transaction}
 
 use super::lease::{Bind, LeaseStatements, StepRow, Token};
 use super::outbox::{MessageRow, OutboxStatements};
+use super::row::{ResponseColumns, Times};
 use super::{
-    AtSavepoint, Backend, Completion, Gate, KeyColumns, Limits, Opened, ResponseColumns,
-    Statements, Store, Stored, StoredRow, Tables, Times, millis,
+    AtSavepoint, Backend, Completion, Gate, KeyColumns, Limits, Opened, Statements, Store, Stored,
+    StoredRow, Tables, millis,
 };
 use crate::error::StoreErrorKind;
 use crate::fingerprint::Fingerprint;
