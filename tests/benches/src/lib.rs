@@ -4,6 +4,7 @@
 //! Figures of one machine and one moment mean nothing. Every table is made of ratios between
 //! servers that took turns, and the ratio that counts is the median over the rounds.
 
+pub mod by_hand;
 pub mod cluster;
 pub mod cpu;
 pub mod fingerprint;

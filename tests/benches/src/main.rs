@@ -6,8 +6,8 @@ use idem_bench::cluster::Cluster;
 use idem_bench::rounds::Effort;
 use idem_bench::serve::{Database, pool, serve};
 use idem_bench::{
-    Failure, fingerprint, growth, hand_written, instructions, load, postgres, sqlite, statements,
-    sweep, with_idem,
+    Failure, by_hand, fingerprint, growth, hand_written, instructions, load, postgres, sqlite,
+    statements, sweep, with_idem,
 };
 
 fn main() -> ExitCode {
@@ -44,6 +44,7 @@ fn command(arguments: &[&str]) -> Result<(), Failure> {
                     "limit" => hand_written::limit(pool),
                     "zero2prod" => hand_written::zero2prod(pool),
                     "idem" => with_idem::app(pool).await?,
+                    "by-hand" => by_hand::app(pool).await?,
                     other => return Err(format!("no such application: {other}").into()),
                 })
                 .await

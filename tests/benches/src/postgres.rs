@@ -27,6 +27,7 @@ pub async fn throughput(
     };
     let limit = Server::start(program, "limit", &database).await?;
     let idem = Server::start(program, "idem", &database).await?;
+    let by_hand = Server::start(program, "by-hand", &database).await?;
     let zero2prod = Server::start(program, "zero2prod", &database).await?;
     let mut others = Vec::new();
     for variant in [
@@ -43,6 +44,12 @@ pub async fn throughput(
         let mut contenders = vec![
             Contender::new("the limit", &limit, "/payments", Keys::Fresh),
             Contender::new("idem, fresh", &idem, "/payments", Keys::Fresh),
+            Contender::new(
+                "idem's messages by hand",
+                &by_hand,
+                "/payments",
+                Keys::Fresh,
+            ),
             Contender::new("idem, replay", &idem, "/payments", Keys::Replay),
             Contender::new("idem, leased, empty", &idem, "/leased", Keys::Fresh),
             Contender::new("zero2prod, fresh", &zero2prod, "/payments", Keys::Fresh),
