@@ -168,7 +168,7 @@ fn build<DB: Backend>(pool: SqlxPool<DB>, settings: &[Setting]) -> Idempotency<D
             Setting::DigestKeys => builder.store_keys(StoreKeys::Digest),
             Setting::Seal => builder.seal(Reversed),
             Setting::PlainProblems => builder.render_problem(|problem| {
-                (problem.status(), format!("refused: {}", problem.type_uri())).into_response()
+                format!("refused: {}", problem.type_uri()).into_response()
             }),
             Setting::Scope(scope, overrides) => builder.scope(scope, overrides),
         },

@@ -16,7 +16,7 @@ use crate::error::InvalidRequest;
 use crate::handle::Idempotency;
 use crate::leased::{Lease, Leased, LeasedWork};
 use crate::observe;
-use crate::policy::Policy;
+use crate::policy::{Policy, TTL_RANGE};
 use crate::record::{Kept, Record};
 use crate::store::Backend;
 
@@ -79,9 +79,11 @@ impl<DB: Backend> Options<Idempotency<DB>> {
             max_response,
         };
         let answer = match self.into_claim() {
+            Ok(Claimed::WithKey(job)) => handle.execute(job, Leased(work)).await,
             // Without a key of the client's the run has one of its own, and claims that: the
-            // steps are the same, and nobody can ask for them again.
-            Ok(Claimed::WithKey(job) | Claimed::WithoutKey(job)) => {
+            // steps are the same. Nobody can ask for them again, so nothing is kept for long.
+            Ok(Claimed::WithoutKey(mut job)) => {
+                job.policy.ttl = *TTL_RANGE.start();
                 handle.execute(job, Leased(work)).await
             }
             Err(invalid) => return refuse(&handle, scope, invalid),

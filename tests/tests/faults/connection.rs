@@ -44,7 +44,7 @@ async fn assert_free(app: &TestApp) {
 }
 
 async fn a_connection_lost_before_the_handler_is_a_store_that_does_not_answer(kind: Kind) {
-    for statement in ["begin", "select current_setting('idem.gate')"] {
+    for statement in ["set transaction", "select current_setting('idem.gate')"] {
         for fault in BEFORE_AND_AFTER {
             let app = behind_a_proxy(kind).await;
             let answer = cut(&app, statement, fault()).await;
@@ -151,7 +151,10 @@ async fn a_server_that_goes_silent_keeps_no_key_in_memory(kind: Kind) {
         assert_eq!(retry.status, 201, "{statement}: {retry:?}");
         assert_eq!((app.effects().await, app.keys().await), (1, 1));
     };
-    tokio::join!(at("begin"), at("select current_setting('idem.gate')"));
+    tokio::join!(
+        at("set transaction"),
+        at("select current_setting('idem.gate')")
+    );
 }
 
 /// A duplicate asks whose the key is, and hears of it late. Meanwhile the key is done elsewhere, and

@@ -146,7 +146,7 @@ async fn a_claim_on_a_silent_connection_keeps_no_key_in_memory(kind: Kind) {
         line.assert_made(&answer, 1).await;
     };
     tokio::join!(
-        at("begin"),
+        at("set transaction"),
         at("insert into idempotency_keys"),
         at("commit")
     );
@@ -185,7 +185,7 @@ async fn a_renewal_on_a_silent_connection_loses_no_lease(kind: Kind) {
     gate.close();
     let running = line.app.order("k").start();
     gate.until_arrived(1).await;
-    line.proxy.fail("begin", Fault::Blackhole);
+    line.proxy.fail("set transaction", Fault::Blackhole);
     let claimed = line.app.find("k").await.locked_until;
     while line.app.find("k").await.locked_until == claimed {
         let meanwhile = elsewhere.order("k").await;
