@@ -224,6 +224,12 @@ impl Bus {
         .await;
     }
 
+    /// Counts what was confirmed.
+    pub(crate) async fn sent(&self) -> i64 {
+        let sent = "select count(*) from outbox where state = 2";
+        self.pool.number(sent).await
+    }
+
     /// Sends until everything is sent.
     pub(crate) async fn until_sent_by<S: Sink + Clone>(&self, sink: &S) {
         let unsent = "select count(*) from outbox where state <> 2";
