@@ -249,6 +249,15 @@ impl Bus {
         assert_eq!(self.pool.number(counted).await, 0);
     }
 
+    /// Waits until each attempt has ended in some way.
+    pub(crate) async fn until_none_is_on_its_way(&self) {
+        let claimed = "select count(*) from outbox where locked_until is not null";
+        self.until("end of the attempts", async || {
+            self.pool.number(claimed).await == 0
+        })
+        .await;
+    }
+
     /// Sends the only message that is not sent through a sink which gets no confirmation: it fails
     /// each time, waits longer each time, and is a dead letter in the end.
     pub(crate) async fn assert_unconfirmed_until_dead<S: Sink + Clone>(&self, sink: &S) {
