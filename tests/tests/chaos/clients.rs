@@ -14,7 +14,7 @@ use crate::fleet::{Fleet, random};
 const fn clients(mode: Mode) -> usize {
     match mode {
         Mode::Atomic => 6,
-        Mode::Leased => 16,
+        Mode::Leased => 12,
     }
 }
 

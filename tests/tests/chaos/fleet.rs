@@ -138,17 +138,19 @@ impl Fleet {
         }
     }
 
-    /// Kills one process after the other, and now and then a few sessions. In leased mode some
-    /// stand still first, for longer than their lease, and go on for a while.
+    /// Kills one process after the other, and now and then a few sessions. In leased mode most
+    /// stand still first, for about as long as a lease takes, and go on for a while.
     pub(crate) async fn kill_until_over(&self) {
         let mut frozen = JoinSet::new();
+        // Where there is one process only, there is never a second one, and nobody else goes on
+        // while it starts.
+        let alone = self.servers.len() == 1;
+        let most = if alone { 400 } else { 130 };
         while !self.is_over() {
-            tokio::time::sleep(Duration::from_millis(30 + random(130) as u64)).await;
+            tokio::time::sleep(Duration::from_millis(30 + random(most) as u64)).await;
             if self.run.kind == Kind::Postgres && random(3) == 0 {
                 self.end_sessions().await;
             }
-            // Where there is one process only, there is never a second one.
-            let alone = self.servers.len() == 1;
             let fresh = if alone {
                 None
             } else {
@@ -156,7 +158,7 @@ impl Fleet {
             };
             let mut place = self.servers[self.anywhere()].write().await;
             if let Some(victim) = std::mem::replace(&mut *place, fresh) {
-                if self.run.mode == Mode::Leased && random(2) == 0 {
+                if self.run.mode == Mode::Leased && random(4) > 0 {
                     self.freezes.fetch_add(1, Ordering::Relaxed);
                     frozen.spawn(freeze(victim));
                 } else {
