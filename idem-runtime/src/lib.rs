@@ -104,9 +104,9 @@ pub use connection::AtomicConnection;
 pub use fingerprint::Fingerprinted;
 #[doc(hidden)]
 #[cfg(feature = "axum")]
-pub use http::{HandleOf, extractor, last_extractor, state_with_handle};
+pub use http::{Extractor, HandleOf, LastExtractor};
 #[doc(hidden)]
 pub use inbox::Consumption;
 
 #[cfg(feature = "axum")]
-pub use http::{HandleSource, Idempotent, Problem, ProblemKind, Recorded};
+pub use http::{HandleSource, Idempotent, Problem, ProblemKind, Recorded, Run};

@@ -28,10 +28,10 @@ pub struct Options<H> {
     given: Given,
 }
 
-impl<C: HandleOf> Idempotent<(), C> {
+impl<DB: HandleOf> Idempotent<(), DB> {
     /// Begins to collect the options.
     #[doc(hidden)]
-    pub fn options(self, policy: &Policy) -> Options<C::Handle> {
+    pub fn options(self, policy: &Policy) -> Options<DB::Handle> {
         Options {
             received: self.received,
             handle: self.handle,
