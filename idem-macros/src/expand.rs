@@ -42,7 +42,12 @@ pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
     if let Some(value) = awaiting(options) {
         let (first, last) = ends(value);
         let new = standing_at(quote!(#runtime::Run::new), first, last);
-        run = quote!(#new(async move { #run.await }));
+        let mut block = Group::new(Delimiter::Brace, quote!(#run.await));
+        block.set_span(last);
+        let start = standing_at(quote!(async move), first, first);
+        let mut arguments = Group::new(Delimiter::Parenthesis, quote!(#start #block));
+        arguments.set_span(last);
+        run = quote!(#new #arguments);
     }
     let mut body = Group::new(Delimiter::Brace, quote!(#inner #debug #split #run));
     body.set_span(handler.end());
@@ -220,11 +225,18 @@ pub(crate) fn ends(tokens: &impl ToTokens) -> (Span, Span) {
 
 /// A path of the runtime that stands on the user's tokens, from the first to the last, so that
 /// what rustc has to say about it is said there, and not about a macro. A `$crate` keeps what
-/// it means.
+/// it means. The crate's name stays where it is written: when there is no such crate, rustc says so
+/// there, and once.
 pub(crate) fn standing_at(path: TokenStream, first: Span, last: Span) -> TokenStream {
     let mut path: Vec<_> = path.into_iter().collect();
     let count = path.len();
+    let is_private =
+        |token: &TokenTree| matches!(token, TokenTree::Ident(word) if word == "__private");
+    let named = path.iter().position(is_private).unwrap_or_default();
     for (place, token) in path.iter_mut().enumerate() {
+        if place > 0 && place < named && matches!(token, TokenTree::Ident(_)) {
+            continue;
+        }
         let span = if place + 1 == count { last } else { first };
         let keeps = matches!(token, TokenTree::Ident(word) if word == "$crate");
         token.set_span(if keeps {
