@@ -5,6 +5,7 @@ use std::pin::Pin;
 
 pub use crate::connection::AtomicConnection;
 pub use crate::fingerprint::{Fingerprinted, JsonWriter, JsonWritten};
+pub use crate::given::Options;
 pub use crate::handle::Idempotency;
 pub use crate::inbox::{Consumed, Consumption, MessageOptions};
 pub use crate::key::KeyValue;
@@ -37,7 +38,7 @@ mod handlers {
     use futures_util::FutureExt;
     use futures_util::future::BoxFuture;
 
-    pub use crate::http::{Extractor, HandleSource, Idempotent, LastExtractor, Options, Run};
+    pub use crate::http::{Extractor, HandleSource, Idempotent, LastExtractor, Requested, Run};
     pub use axum::response::{IntoResponse, Response};
 
     /// Turns what the handler returns into a response.

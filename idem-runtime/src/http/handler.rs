@@ -5,7 +5,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sqlx::Transaction;
 
-use super::options::{Claimed, Options};
+use super::options::{Claimed, Requested};
 use super::problem::{Problem, ProblemKind, Renderer};
 use super::reply;
 use super::run::Run;
@@ -14,6 +14,7 @@ use crate::claim::Claim;
 use crate::connection::AtomicConnection;
 use crate::engine::{Answer, Done};
 use crate::error::InvalidRequest;
+use crate::given::Options;
 use crate::handle::Idempotency;
 use crate::leased::{Lease, Leased, LeasedWork};
 use crate::observe;
@@ -21,7 +22,7 @@ use crate::policy::Policy;
 use crate::record::{Kept, Record};
 use crate::store::Backend;
 
-impl<DB: Backend> Options<Idempotency<DB>> {
+impl<DB: Backend> Options<Requested<Idempotency<DB>>> {
     /// Runs the handler once for its key, in the transaction that also holds the key.
     ///
     /// Boxed, so that the handler's closure is no part of the caller's future: its `'static`

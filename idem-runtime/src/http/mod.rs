@@ -10,7 +10,7 @@ mod reply;
 mod run;
 
 pub use call::{Extractor, HandleOf, HandleSource, Idempotent, LastExtractor};
-pub use options::Options;
+pub use options::Requested;
 pub(crate) use problem::Renderer;
 pub use problem::{Problem, ProblemKind};
 pub use reply::Recorded;
