@@ -137,13 +137,11 @@ impl Policy {
 /// In a constant, where the panic is the compile-time error.
 // The caller is where the build stops, not a line in here.
 #[track_caller]
-#[must_use]
-pub const fn check_scope(scope: &'static str) -> &'static str {
+pub const fn check_scope(scope: &str) {
     assert!(
         is_scope(scope),
         "`scope` needs 1 to 64 characters of a-z, 0-9, `.`, `_`, and `-`"
     );
-    scope
 }
 
 pub(crate) const fn is_scope(scope: &str) -> bool {
