@@ -11,7 +11,7 @@ use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
-use axum::routing::post;
+use axum::routing::{any, post};
 use axum::{Json, Router};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -142,7 +142,7 @@ macro_rules! stamp {
 
             pub(super) fn router(idempotency: Idempotency<$database>, handler: Handler) -> Router {
                 Router::new()
-                    .route("/orders", post(resume))
+                    .route("/orders", any(resume))
                     .route("/reconciled", post(reconcile))
                     .with_state(AppState {
                         idempotency,
@@ -275,9 +275,18 @@ impl LeasedApp {
         self.post("/reconciled", key, "card_ok")
     }
 
+    /// Begins an order by a safe method, which needs no key.
+    pub fn order_without_key(&self) -> client::Request {
+        self.request(Method::GET, "/orders", "card_ok")
+    }
+
     fn post(&self, path: &str, key: &str, card: &str) -> client::Request {
+        self.request(Method::POST, path, card).key(key)
+    }
+
+    fn request(&self, method: Method, path: &str, card: &str) -> client::Request {
         let url = format!("http://{}{path}", self.address);
-        let request = client::Request::new(&self.client, Method::POST, url).key(key);
+        let request = client::Request::new(&self.client, method, url);
         request.json(serde_json::json!({ "card": card }).to_string())
     }
 

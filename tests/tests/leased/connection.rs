@@ -6,8 +6,9 @@ use std::time::Duration;
 use idem_tests::client::Pending;
 use idem_tests::leased::LeasedApp;
 use idem_tests::proxy::Fault;
-use idem_tests::{Answer, Kind};
+use idem_tests::{Answer, Gate, Kind};
 use serde_json::Value;
+use tokio::time::timeout;
 
 use crate::line::Line;
 
@@ -19,6 +20,7 @@ stamp!(
     a_store_whose_commit_is_unknown_is_answered,
     a_store_that_is_not_committed_is_tried_again,
     a_claim_on_a_silent_connection_keeps_no_key_in_memory,
+    a_claim_that_comes_too_late_is_given_back,
     a_step_on_a_silent_connection_ends,
     a_store_on_a_silent_connection_is_tried_again,
     a_renewal_on_a_silent_connection_loses_no_lease,
@@ -125,6 +127,35 @@ async fn a_claim_on_a_silent_connection_keeps_no_key_in_memory(kind: Kind) {
         at("insert into idempotency_keys"),
         at("commit")
     );
+}
+
+async fn a_claim_that_comes_too_late_is_given_back(kind: Kind) {
+    let line = Line::without_heartbeat(kind).await;
+    let held = Gate::default();
+    held.close();
+    line.proxy
+        .fail("set transaction", Fault::Delay(held.clone()));
+    let refused = line.app.order("k").await;
+    refused.assert_refused(503, "store-unavailable");
+
+    // Once the line is whole the claim comes through, for nobody.
+    let committing = Gate::default();
+    committing.close();
+    line.proxy.fail("commit", Fault::Hold(committing.clone()));
+    held.open();
+    committing.until_arrived(1).await;
+    committing.open();
+    let running = async {
+        loop {
+            let answer = line.app.order("k").await;
+            if answer.status != 409 {
+                return answer;
+            }
+        }
+    };
+    let answer = timeout(Duration::from_mins(1), running).await;
+    let answer = answer.expect("an answer before the lease of five minutes is over");
+    line.assert_made(&answer, 1).await;
 }
 
 async fn a_step_on_a_silent_connection_ends(kind: Kind) {

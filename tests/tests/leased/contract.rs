@@ -11,7 +11,7 @@ use idem_tests::leased::{LeasedApp, LeasedSetup, POINTS};
 use idem_tests::{Gate, Kind};
 use serde_json::Value;
 
-use crate::Two;
+use crate::{Two, until};
 
 async fn a_retry_gets_the_answer_of_the_first(kind: Kind) {
     let Two {
@@ -174,6 +174,29 @@ async fn a_run_holds_no_connection(kind: Kind) {
 }
 
 /// An answer that is too long to keep is given whole, once, and the run never begins again.
+async fn a_run_without_a_key_is_not_kept_for_long(kind: Kind) {
+    let database = TestDatabase::create(kind).await;
+    let app = LeasedApp::start(&database).await;
+    for _ in 0..2 {
+        let answer = app.order_without_key().start().answer().await;
+        assert_eq!(
+            (answer.status, answer.is_replay()),
+            (201, false),
+            "{answer:?}"
+        );
+    }
+    // Nobody can ask for them, so the sweep may have them at once.
+    until("the runs are swept", async || {
+        app.handle.sweep().await.expect("a sweep");
+        database
+            .pool()
+            .number("select count(*) from idempotency_keys")
+            .await
+            == 0
+    })
+    .await;
+}
+
 async fn an_answer_that_is_not_kept_leaves_a_tombstone(kind: Kind) {
     let Two {
         first,
@@ -221,6 +244,7 @@ stamp!(
     tenants_and_keys_are_apart,
     a_client_that_leaves_changes_nothing,
     a_run_holds_no_connection,
+    a_run_without_a_key_is_not_kept_for_long,
     an_answer_that_is_not_kept_leaves_a_tombstone,
     a_refusal_that_is_final_is_kept,
 );
