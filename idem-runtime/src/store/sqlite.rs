@@ -10,7 +10,7 @@ use sqlx::error::DatabaseError;
 use sqlx::pool::PoolConnection;
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
-use sqlx::{Pool, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection, Transaction};
+use sqlx::{Connection, Pool, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection, Transaction};
 
 use super::lease::{Bind, LeaseStatements, StepRow, Token};
 use super::outbox::{MessageRow, OutboxStatements};
@@ -115,7 +115,7 @@ impl Store for Sqlite {
         sqlx::raw_sql("pragma journal_mode = wal")
             .execute(pool)
             .await?;
-        let mut tx = pool.begin_with("begin immediate").await?;
+        let mut tx = begin(pool.acquire().await?, "begin immediate").await?;
         sqlx::raw_sql(statements.migrate.clone())
             .execute(&mut *tx)
             .await?;
@@ -147,8 +147,7 @@ impl Store for Sqlite {
     ) -> Result<Transaction<'static, Self>, sqlx::Error> {
         // `immediate`, since a read that turns into a write fails at once when another writer
         // came between, whatever the busy time-out.
-        let begin = "begin immediate; savepoint idem_work".into_sql_str();
-        Transaction::begin(conn, Some(begin)).await
+        begin(conn, "begin immediate; savepoint idem_work").await
     }
 
     async fn undo_work(tx: &mut Transaction<'static, Self>) -> Result<AtSavepoint, sqlx::Error> {
@@ -190,9 +189,7 @@ impl Store for Sqlite {
     }
 
     async fn roll_back(mut tx: Transaction<'static, Self>) -> Result<(), sqlx::Error> {
-        // Where the handler has ended the transaction there is nothing to roll back, and sqlx
-        // would go on counting one that is open. Fails, as it should, where there is one.
-        sqlx::raw_sql("begin").execute(&mut *tx).await.ok();
+        forget_transactions(&mut tx).await?;
         tx.rollback().await
     }
 
@@ -265,7 +262,7 @@ impl Store for Sqlite {
         statements: &Statements,
         batch: u32,
     ) -> Result<u64, sqlx::Error> {
-        let mut tx = pool.begin_with("begin immediate").await?;
+        let mut tx = begin(pool.acquire().await?, "begin immediate").await?;
         let now: i64 = sqlx::query_scalar("select cast(unixepoch('subsec') * 1000 as integer)")
             .fetch_one(&mut *tx)
             .await?;
@@ -292,6 +289,42 @@ impl Store for Sqlite {
             _ => StoreErrorKind::Unavailable,
         }
     }
+}
+
+/// Begins a transaction on a connection from the pool.
+async fn begin(
+    mut conn: PoolConnection<Sqlite>,
+    statement: &'static str,
+) -> Result<Transaction<'static, Sqlite>, sqlx::Error> {
+    forget_transactions(&mut conn).await?;
+    Transaction::begin(conn, Some(statement.into_sql_str())).await
+}
+
+/// More than one where transactions are nested.
+const SAVEPOINTS_OF_SQLX: &str = "\
+savepoint _sqlx_savepoint_1; savepoint _sqlx_savepoint_2; savepoint _sqlx_savepoint_3";
+
+/// Rolls back whatever sqlx counts as open, so that it counts nothing.
+///
+/// SQLite rolls a transaction back by itself where a disk is full, a commit fails, or a trigger says
+/// so, and a handler may have ended it. sqlx 0.9.0 goes on counting what is not there, since there is
+/// nothing that its ROLLBACK could end, and refuses to begin on this connection ever after. So here
+/// it gets something to end: a savepoint outside of a transaction begins one.
+async fn forget_transactions(conn: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    // One turn for each transaction in a transaction.
+    for _ in 0..4 {
+        if !conn.is_in_transaction() {
+            break;
+        }
+        sqlx::raw_sql(SAVEPOINTS_OF_SQLX)
+            .execute(&mut *conn)
+            .await?;
+        // Refused inside of a transaction, and what is refused is rolled back.
+        drop(conn.begin_with("begin").await);
+        // The rollback is behind us when this comes back.
+        conn.ping().await?;
+    }
+    Ok(())
 }
 
 /// Runs a statement on the savepoint of the handler's work.
