@@ -42,7 +42,8 @@ pub enum ProblemKind {
     ShuttingDown,
     /// 500 `handler-panicked`: its writes are rolled back; in leased mode its finished steps stay.
     HandlerPanicked,
-    /// 500 `ended-by-handler`: the handler ended the transaction that held its key.
+    /// 500 `ended-by-handler`: the handler ended the transaction that held its key, or went on after
+    /// the database had rolled it back.
     EndedByHandler,
     /// 500 `misconfigured`: an option's value is out of range, or the fingerprint failed.
     Misconfigured,

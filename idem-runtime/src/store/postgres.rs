@@ -13,13 +13,15 @@ use sha2::{Digest, Sha256};
 use sqlx::error::DatabaseError;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgRow;
-use sqlx::{AssertSqlSafe, PgConnection, Pool, Postgres, Row, SqlSafeStr, SqlStr, Transaction};
+use sqlx::{
+    AssertSqlSafe, PgConnection, Pool, Postgres, Row, SqlSafeStr, SqlStr, Transaction,
+};
 
 use super::lease::{Bind, LeaseStatements, StepRow};
 use super::outbox::{MessageRow, OutboxStatements};
 use super::{
     AtSavepoint, Backend, Completion, Gate, KeyColumns, Limits, Opened, Statements, Store, Stored,
-    StoredRow, Tables, millis,
+    StoredRow, Tables, Undone, millis,
 };
 use crate::error::StoreErrorKind;
 use crate::fingerprint::Fingerprint;
@@ -203,8 +205,9 @@ impl Store for Postgres {
         begin(conn, limits, "select set_config('idem.gate', 'none', true)").await
     }
 
-    async fn undo_work(tx: &mut Transaction<'static, Self>) -> Result<AtSavepoint, sqlx::Error> {
-        savepoint(tx, "rollback to savepoint idem_work").await
+    async fn undo_work(tx: &mut Transaction<'static, Self>) -> Result<Undone, sqlx::Error> {
+        let at = savepoint(tx, "rollback to savepoint idem_work").await?;
+        Ok(Undone::new(at, false))
     }
 
     async fn keep_work(tx: &mut Transaction<'static, Self>) -> Result<AtSavepoint, sqlx::Error> {

@@ -9,7 +9,7 @@ use futures_util::stream::{self, BoxStream, StreamExt};
 use sqlx::error::DatabaseError;
 use sqlx::pool::PoolConnection;
 use sqlx::query::Query;
-use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use sqlx::sqlite::{SqliteArguments, SqliteError, SqliteRow};
 use sqlx::{Connection, Pool, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection, Transaction};
 
 use super::lease::{Bind, LeaseStatements, StepRow, Token};
@@ -17,7 +17,7 @@ use super::outbox::{MessageRow, OutboxStatements};
 use super::row::{ResponseColumns, Times};
 use super::{
     AtSavepoint, Backend, Completion, Gate, KeyColumns, Limits, Opened, Statements, Store, Stored,
-    StoredRow, Tables, millis,
+    StoredRow, Tables, Undone, millis,
 };
 use crate::error::StoreErrorKind;
 use crate::fingerprint::Fingerprint;
@@ -150,8 +150,14 @@ impl Store for Sqlite {
         begin(conn, "begin immediate; savepoint idem_work").await
     }
 
-    async fn undo_work(tx: &mut Transaction<'static, Self>) -> Result<AtSavepoint, sqlx::Error> {
-        savepoint(tx, "rollback to savepoint idem_work").await
+    async fn undo_work(tx: &mut Transaction<'static, Self>) -> Result<Undone, sqlx::Error> {
+        // Before a statement of ours takes its place. The error of the handler's last statement is
+        // the only trace of a rollback by SQLite itself: where the handler went on after it, what
+        // it wrote may stand.
+        let last = tx.lock_handle().await?.last_error();
+        let at = savepoint(tx, "rollback to savepoint idem_work").await?;
+        let by_itself = last.is_some_and(|error| may_roll_back(&error)) || !tx.is_in_transaction();
+        Ok(Undone::new(at, by_itself))
     }
 
     async fn keep_work(tx: &mut Transaction<'static, Self>) -> Result<AtSavepoint, sqlx::Error> {
@@ -276,19 +282,35 @@ impl Store for Sqlite {
     }
 
     fn classify(error: &(dyn DatabaseError + 'static)) -> StoreErrorKind {
-        // The primary result code is the low byte of the extended one.
-        let code = error
-            .code()
-            .and_then(|code| code.parse::<u32>().ok())
-            .map(|code| code & 0xff);
-        match code {
+        match primary(extended(error)) {
             // SQLITE_ERROR: for our constant statements this is a missing table or column.
-            Some(1) => StoreErrorKind::Misconfigured,
+            1 => StoreErrorKind::Misconfigured,
             // SQLITE_BUSY, SQLITE_LOCKED, and SQLITE_CONSTRAINT at the commit.
-            Some(5 | 6 | 19) => StoreErrorKind::Aborted,
+            5 | 6 | 19 => StoreErrorKind::Aborted,
             _ => StoreErrorKind::Unavailable,
         }
     }
+}
+
+/// The result code of an error; 0, which is none, where it has none.
+fn extended(error: &dyn DatabaseError) -> u32 {
+    error
+        .code()
+        .and_then(|code| code.parse().ok())
+        .unwrap_or_default()
+}
+
+/// The primary result code is the low byte of the extended one.
+const fn primary(extended: u32) -> u32 {
+    extended & 0xff
+}
+
+/// Returns whether SQLite may roll a whole transaction back with an error like this one.
+fn may_roll_back(error: &SqliteError) -> bool {
+    let code = extended(error);
+    // SQLITE_NOMEM, SQLITE_IOERR, SQLITE_FULL, and SQLITE_CONSTRAINT_TRIGGER, from a
+    // `raise(rollback)`.
+    matches!(primary(code), 7 | 10 | 13) || code == 1811
 }
 
 /// Begins a transaction on a connection from the pool.

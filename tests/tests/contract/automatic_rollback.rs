@@ -10,6 +10,9 @@ stamp!(
     a_store_that_is_rolled_back_leaves_a_connection_that_claims,
     a_commit_that_is_rolled_back_leaves_a_connection_that_claims,
     a_nested_transaction_that_is_rolled_back_leaves_a_connection_that_claims,
+    a_failure_after_an_automatic_rollback_is_the_handlers_own,
+    a_refusal_after_an_automatic_rollback_may_be_retried,
+    a_success_over_an_automatic_rollback_is_no_success,
 );
 
 async fn with_one_connection(kind: Kind) -> TestApp {
@@ -100,4 +103,61 @@ async fn a_nested_transaction_that_is_rolled_back_leaves_a_connection_that_claim
     let answer = app.post("/nested").key("k").await;
     assert!(answer.status >= 500, "{answer:?}");
     assert_claims(&app).await;
+}
+
+const NO_ROOM: &str = "insert into effects (account, label) values ('', hex(zeroblob(1000000)))";
+const FORBIDDEN: &str = "insert into marks values (1)";
+
+/// An application whose handler has one of these fail, which rolls its transaction back, and then
+/// gives this answer.
+async fn rolled_back_in_the_handler(
+    kind: Kind,
+    statement: &'static str,
+    status: StatusCode,
+) -> TestApp {
+    let app = with_one_connection(kind).await;
+    forbid(&app, "insert on marks").await;
+    // Not less than what is there.
+    app.pool.execute("pragma max_page_count = 1").await;
+    app.script.statements([statement]);
+    app.script.answer(move || (status, "of the handler"));
+    app
+}
+
+async fn assert_claims_with_room(app: &TestApp) {
+    app.assert_untouched().await;
+    app.pool.execute("pragma max_page_count = 1000000").await;
+    assert_claims(app).await;
+}
+
+async fn a_failure_after_an_automatic_rollback_is_the_handlers_own(kind: Kind) {
+    for statement in [NO_ROOM, FORBIDDEN] {
+        let status = StatusCode::INSUFFICIENT_STORAGE;
+        let app = rolled_back_in_the_handler(kind, statement, status).await;
+        let failed = app.post("/effects").key("k").await;
+        assert_eq!(
+            (failed.status, &failed.body[..]),
+            (507, &b"of the handler"[..])
+        );
+        assert_claims_with_room(&app).await;
+    }
+}
+
+async fn a_refusal_after_an_automatic_rollback_may_be_retried(kind: Kind) {
+    for statement in [NO_ROOM, FORBIDDEN] {
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        let app = rolled_back_in_the_handler(kind, statement, status).await;
+        let refused = app.post("/effects").key("k").await;
+        refused.assert_refused(503, "transaction-aborted");
+        assert_claims_with_room(&app).await;
+    }
+}
+
+async fn a_success_over_an_automatic_rollback_is_no_success(kind: Kind) {
+    for statement in [NO_ROOM, FORBIDDEN] {
+        let app = rolled_back_in_the_handler(kind, statement, StatusCode::CREATED).await;
+        let answer = app.post("/effects").key("k").await;
+        answer.assert_refused(500, "ended-by-handler");
+        assert_claims_with_room(&app).await;
+    }
 }
