@@ -14,7 +14,7 @@ use sqlx::error::DatabaseError;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgRow;
 use sqlx::{
-    AssertSqlSafe, PgConnection, Pool, Postgres, Row, SqlSafeStr, SqlStr, Transaction,
+    AssertSqlSafe, Connection, PgConnection, Pool, Postgres, Row, SqlSafeStr, SqlStr, Transaction,
 };
 
 use super::lease::{Bind, LeaseStatements, StepRow};
@@ -207,7 +207,8 @@ impl Store for Postgres {
 
     async fn undo_work(tx: &mut Transaction<'static, Self>) -> Result<Undone, sqlx::Error> {
         let at = savepoint(tx, "rollback to savepoint idem_work").await?;
-        Ok(Undone::new(at, false))
+        // sqlx 0.9.0 rolls everything back where a nested transaction fails to begin.
+        Ok(Undone::new(at, !tx.is_in_transaction()))
     }
 
     async fn keep_work(tx: &mut Transaction<'static, Self>) -> Result<AtSavepoint, sqlx::Error> {
