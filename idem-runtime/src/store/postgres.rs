@@ -40,10 +40,15 @@ const MIGRATE: &str = concat!(
 );
 
 /// `create table if not exists` is no protection against another process that creates the same
-/// table at this moment; the lock is. Its number is the text "idem" in ASCII. That a table exists
-/// is no news worth a notice. `begin` comes last, as in [`begin`].
+/// table at this moment; the lock is, at a level that sees what was committed before it. Its number
+/// is the text "idem" in ASCII. That a table exists is no news worth a notice. `begin` comes last, as
+/// in [`begin`].
 const BEGIN_MIGRATION: &str = "\
+set transaction isolation level read committed, read write; \
 set local client_min_messages = warning; select pg_advisory_xact_lock(1768187245); begin";
+
+/// Whatever the defaults are.
+const BEGIN_SWEEP: &str = "set transaction isolation level read committed, read write; begin";
 
 /// Every column, so that a table of another shape is found at start.
 const CHECK: &str = "\
@@ -339,7 +344,7 @@ impl Store for Postgres {
         statements: &Statements,
         batch: u32,
     ) -> Result<u64, sqlx::Error> {
-        let mut tx = pool.begin().await?;
+        let mut tx = pool.begin_with(BEGIN_SWEEP).await?;
         let mut swept = 0;
         for statement in &statements.sweep {
             swept = Self::execute(&mut tx, statement, &[Bind::Int(i64::from(batch))]).await?;

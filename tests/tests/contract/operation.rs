@@ -22,6 +22,7 @@ stamp!(
 
 stamp!(
     postgres: a_process_that_starts_waits_for_none_that_works,
+    defaults_of_the_database_do_not_keep_it_from_migrating_and_sweeping,
 );
 
 async fn a_process_that_starts_waits_for_none_that_works(kind: Kind) {
@@ -50,6 +51,11 @@ async fn handles_may_migrate_at_once(kind: Kind) {
         ..Setup::default()
     };
     let app = TestApp::with(kind, setup).await;
+    assert_migrates_at_once(&app).await;
+}
+
+/// Eight handles migrate at once, ten times.
+async fn assert_migrates_at_once(app: &TestApp) {
     for _ in 0..10 {
         let migrations: Vec<_> = (0..8)
             .map(|_| Handle::new(&app.pool, &[]))
@@ -58,7 +64,36 @@ async fn handles_may_migrate_at_once(kind: Kind) {
         for migration in migrations {
             migration.await.expect("no panic").expect("a migration");
         }
-        app.database.execute("drop table idempotency_keys").await;
+        let drop = if app.kind.is_sqlite() {
+            "drop table idempotency_keys"
+        } else {
+            "start transaction read write; drop table idempotency_keys; commit"
+        };
+        app.database.execute(drop).await;
+    }
+}
+
+async fn defaults_of_the_database_do_not_keep_it_from_migrating_and_sweeping(kind: Kind) {
+    for default in ["isolation = ''repeatable read''", "read_only = on"] {
+        let setup = Setup {
+            migrate: false,
+            pool_size: 8,
+            ..Setup::default()
+        };
+        let app = TestApp::with(kind, setup).await;
+        app.database
+            .execute(&format!(
+                "do $$ begin execute format('alter database %I set default_transaction_{default}', \
+                 current_database()); end $$",
+            ))
+            .await;
+        // A connection keeps the default that it began with.
+        app.end_sessions().await;
+        assert_migrates_at_once(&app).await;
+
+        app.handle.migrate().await.expect("a migration");
+        assert_eq!(app.post("/effects").key("k").await.status, 201);
+        assert_eq!(app.handle.sweep().await.expect("a sweep"), 0);
     }
 }
 
