@@ -393,11 +393,15 @@ async fn refused<V, DB: Backend>(tx: Transaction<'static, DB>, error: sqlx::Erro
 }
 
 async fn ended<V, DB: Backend>(tx: Transaction<'static, DB>) -> Finish<V> {
+    say_ended();
+    give_back(tx).await;
+    Finish::Refused(Refusal::EndedByHandler)
+}
+
+pub(crate) fn say_ended() {
     tracing::error!(
-        "the transaction that held the key is over: the handler ended it (COMMIT or ROLLBACK), or \
+        "the transaction of the request is over: the handler ended it (COMMIT or ROLLBACK), or \
          went on after an error with which the database or sqlx had rolled it back; \
          its writes may stand without a record, and a retry runs again"
     );
-    give_back(tx).await;
-    Finish::Refused(Refusal::EndedByHandler)
 }
