@@ -4,6 +4,7 @@
 //! in memory. A writer in another process is met by the busy time-out of the connection.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, StreamExt};
 use sqlx::error::DatabaseError;
@@ -11,6 +12,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteError, SqliteRow};
 use sqlx::{Connection, Pool, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection, Transaction};
+use tokio::time::{Instant, sleep};
 
 use super::lease::{Bind, LeaseStatements, StepRow, Token};
 use super::outbox::{MessageRow, OutboxStatements};
@@ -112,9 +114,20 @@ impl Store for Sqlite {
     async fn migrate(pool: &Pool<Self>, statements: &Statements) -> Result<(), sqlx::Error> {
         // Readers go on beside the one writer; the mode stays with the file. A database in
         // memory keeps its own mode.
-        sqlx::raw_sql("pragma journal_mode = wal")
+        let deadline = Instant::now() + BUSY_LIMIT;
+        while let Err(error) = sqlx::raw_sql("pragma journal_mode = wal")
             .execute(pool)
-            .await?;
+            .await
+        {
+            // The busy time-out does not hold for this one.
+            let busy = error
+                .as_database_error()
+                .is_some_and(|error| primary(extended(error)) == BUSY);
+            if !busy || Instant::now() > deadline {
+                return Err(error);
+            }
+            sleep(BUSY_PAUSE).await;
+        }
         let mut tx = begin(pool.acquire().await?, "begin immediate").await?;
         sqlx::raw_sql(statements.migrate.clone())
             .execute(&mut *tx)
@@ -286,11 +299,18 @@ impl Store for Sqlite {
             // SQLITE_ERROR: for our constant statements this is a missing table or column.
             1 => StoreErrorKind::Misconfigured,
             // SQLITE_BUSY, SQLITE_LOCKED, and SQLITE_CONSTRAINT at the commit.
-            5 | 6 | 19 => StoreErrorKind::Aborted,
+            BUSY | 6 | 19 => StoreErrorKind::Aborted,
             _ => StoreErrorKind::Unavailable,
         }
     }
 }
+
+/// `SQLITE_BUSY`.
+const BUSY: u32 = 5;
+
+/// How long a migration waits for others to let go of the file, and how often it looks.
+const BUSY_LIMIT: Duration = Duration::from_secs(5);
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
 /// The result code of an error; 0, which is none, where it has none.
 fn extended(error: &dyn DatabaseError) -> u32 {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use idem_runtime::{ConfigError, Idempotency, Overrides, StoreErrorKind};
 use idem_tests::app::Handle;
+use idem_tests::database::Pool;
 use idem_tests::{Kind, Setting, Setup, TestApp};
 use sqlx::SqlitePool;
 
@@ -24,6 +25,8 @@ stamp!(
     postgres: a_process_that_starts_waits_for_none_that_works,
     defaults_of_the_database_do_not_keep_it_from_migrating_and_sweeping,
 );
+
+stamp!(sqlite: a_first_migration_waits_for_a_writer);
 
 async fn a_process_that_starts_waits_for_none_that_works(kind: Kind) {
     let app = TestApp::start(kind).await;
@@ -95,6 +98,25 @@ async fn defaults_of_the_database_do_not_keep_it_from_migrating_and_sweeping(kin
         assert_eq!(app.post("/effects").key("k").await.status, 201);
         assert_eq!(app.handle.sweep().await.expect("a sweep"), 0);
     }
+}
+
+/// As two processes do that migrate a new file at once.
+async fn a_first_migration_waits_for_a_writer(kind: Kind) {
+    let setup = Setup {
+        migrate: false,
+        ..Setup::default()
+    };
+    let app = TestApp::with(kind, setup).await;
+    let Pool::Sqlite(pool) = &app.database else {
+        panic!("not SQLite");
+    };
+    let writing = pool.begin_with("begin immediate").await;
+    let writing = writing.expect("a transaction");
+    let handle = app.handle.clone();
+    let migration = tokio::spawn(async move { handle.migrate().await });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    writing.rollback().await.expect("a rollback");
+    migration.await.expect("no panic").expect("a migration");
 }
 
 async fn the_printed_migration_is_the_migration(kind: Kind) {
