@@ -12,6 +12,7 @@ mod signature;
 
 pub(crate) use arguments::expressions;
 pub(crate) use extractors::acceptable;
+pub(crate) use mode::wrapped_connection;
 pub(crate) use placement::is_ours;
 
 use crate::debug_handler;

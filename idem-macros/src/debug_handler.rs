@@ -6,18 +6,18 @@
 //! rest of what it checks is checked here anyway.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote};
+use quote::{ToTokens, format_ident, quote};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Meta, Token, Type, parse_quote};
 
 use crate::attributes::last_is;
 use crate::diag::{Mistakes, code, list};
-use crate::expand::{ends, source, standing_at};
+use crate::expand::{database, ends, standing_at};
 use crate::handler::{Handler, Param};
 use crate::options::Options;
 use crate::role::{last_name, last_type_argument};
 
-/// Statements that name the bounds of the arguments, and run nothing.
+/// Statements that name what is asked of the arguments, and run nothing.
 pub(crate) fn checks(
     handler: &Handler,
     options: &Options,
@@ -31,19 +31,49 @@ pub(crate) fn checks(
         Some((last, parts)) => (Some(last), parts),
         None => (None, &[][..]),
     };
-    let source = source(handler, options, runtime);
     let condition = condition.map(|condition| quote!(#[cfg(#condition)]));
-    let last = last.map(|last| quote!(let _ = #runtime::last_extractor::<#last, #state, _>;));
-    let (first_token, last_token) = ends(&state);
-    let holder = standing_at(quote!(#runtime::state_with_handle), first_token, last_token);
+    let parts = parts
+        .iter()
+        .map(|ty| named(ty, &quote!(#runtime::Extractor<#state>), "is_extractor"));
+    let last = last.map(|ty| {
+        named(
+            ty,
+            &quote!(#runtime::LastExtractor<#state, _>),
+            "is_extractor",
+        )
+    });
+    let handle = options.store.is_none().then(|| {
+        let handle = handle(handler, runtime);
+        named(
+            &handle,
+            &quote!(#runtime::HandleSource<#state>),
+            "from_state",
+        )
+    });
     Some(quote! {
         #condition
         {
-            #(let _ = #runtime::extractor::<#parts, #state>;)*
+            #(#parts)*
             #last
-            let _ = #holder::<#state, #source>;
+            #handle
         }
     })
+}
+
+/// `let _ = <Account as Extractor<App>>::is_extractor;`: a bound of a function would have rustc show
+/// where that is declared.
+fn named(ty: &impl ToTokens, bound: &TokenStream, method: &str) -> TokenStream {
+    let method = format_ident!("{method}");
+    quote!(let _ = <#ty as #bound>::#method;)
+}
+
+/// `Idempotency<Postgres>`, on the tokens that name the database.
+fn handle(handler: &Handler, runtime: &TokenStream) -> TokenStream {
+    let database = database(handler, runtime);
+    let (first, last) = ends(&database);
+    let open = standing_at(quote!(#runtime::Idempotency<), first, first);
+    let close = standing_at(quote!(>), last, last);
+    quote!(#open #database #close)
 }
 
 /// `#[debug_handler]` says which state it checks against, or the arguments do.

@@ -7,15 +7,16 @@
 
 use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
-use syn::{FnArg, GenericParam, Ident, Path, ReturnType, Type, parse_quote};
+use syn::{Expr, FnArg, GenericParam, Ident, Path, ReturnType, Type, parse_quote};
 
 use crate::attributes::place;
+use crate::check::expressions;
 use crate::debug_handler;
 use crate::handler::{Handler, Param};
 use crate::inner::{inner_function, mentions};
 use crate::options::Options;
 use crate::request::request;
-use crate::role::{Role, connection};
+use crate::role::{Role, connection, last_name, last_type_argument};
 use crate::signature::{outer_signature, with_owned_parameters};
 
 /// Expands a handler whose options and signature have passed every check.
@@ -28,14 +29,27 @@ pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
         inputs(handler, options, &runtime),
         output(handler, &runtime),
     );
-    let signature = with_owned_parameters(signature, &runtime);
+    let mut signature = with_owned_parameters(signature, &runtime);
+    // The runtime's future is returned as it is, unless an option has to be awaited for it.
+    signature.asyncness = None;
     let inner = inner_function(handler, options);
     let debug = debug_handler::checks(handler, options, &runtime);
     let split = split(handler);
     let call = local(handler, "call");
     let request = request(handler, options, &runtime, &quote!(#call.options));
     let run = run(handler, &runtime);
-    let mut body = Group::new(Delimiter::Brace, quote!(#inner #debug #split #request #run));
+    let mut run = quote!(#request #run);
+    if let Some(value) = awaiting(options) {
+        let (first, last) = ends(value);
+        let new = standing_at(quote!(#runtime::Run::new), first, last);
+        let mut block = Group::new(Delimiter::Brace, quote!(#run.await));
+        block.set_span(last);
+        let start = standing_at(quote!(async move), first, first);
+        let mut arguments = Group::new(Delimiter::Parenthesis, quote!(#start #block));
+        arguments.set_span(last);
+        run = quote!(#new #arguments);
+    }
+    let mut body = Group::new(Delimiter::Brace, quote!(#inner #debug #split #run));
     body.set_span(handler.end());
     quote! {
         #(#outer_attrs)*
@@ -69,14 +83,14 @@ fn inputs(handler: &Handler, options: &Options, runtime: &TokenStream) -> Vec<Fn
         .collect();
     if inputs.is_empty() {
         let call = local(handler, "call");
-        let mode = handler.transaction().or(handler.lease()).map(Param::ty);
+        let mode = mode_parameter(handler).map(Param::ty);
         let wrapped = wrapped(&mode, &quote!(()), &source, runtime);
         inputs.push(parse_quote!(#call: #wrapped));
     }
     inputs
 }
 
-/// `Idempotent<Json<Payment>, PgConnection>`, on the tokens of `place`.
+/// `Idempotent<Json<Payment>, Postgres>`, on the tokens of `place`.
 fn wrapped(
     place: &impl ToTokens,
     ty: &impl ToTokens,
@@ -98,16 +112,15 @@ fn output(handler: &Handler, runtime: &TokenStream) -> ReturnType {
         Some(token) => token.span(),
         None => handler.sig.paren_token.span.close(),
     };
-    let response = Ident::new("Response", end);
-    parse_quote!(-> #runtime::#response)
+    let run = Ident::new("Run", end);
+    parse_quote!(-> #runtime::#run)
 }
 
 /// Whose handle the call looks for in the state.
-pub(crate) fn source(handler: &Handler, options: &Options, runtime: &TokenStream) -> TokenStream {
-    match (&options.store, mode(handler)) {
-        (Some(_), _) => quote!(()),
-        (None, Mode::Atomic(connection)) => quote!(#connection),
-        (None, Mode::Leased(database)) => quote!(#runtime::Lease<#database>),
+fn source(handler: &Handler, options: &Options, runtime: &TokenStream) -> TokenStream {
+    match &options.store {
+        Some(_) => quote!(()),
+        None => database(handler, runtime),
     }
 }
 
@@ -124,14 +137,24 @@ fn run(handler: &Handler, runtime: &TokenStream) -> TokenStream {
     let into_response = into_response(handler, runtime);
     let run = match mode(handler) {
         Mode::Atomic(connection) => quote!(run_atomic::<#connection, _>),
-        Mode::Leased(_) => quote!(run_leased),
+        Mode::Leased => quote!(run_leased),
     };
     quote! {
         #request.#run(move |#tx, #claim| {
             #runtime::respond(#call, #into_response)
         })
-        .await
     }
+}
+
+/// The first option whose value is awaited.
+fn awaiting(options: &Options) -> Option<&Expr> {
+    let mut values = expressions(options).into_iter().map(|(_, value)| value);
+    values.find(|value| {
+        mentions(
+            &value.to_token_stream(),
+            &Ident::new("await", Span::call_site()),
+        )
+    })
 }
 
 /// The call of the user's function, boxed, and what the closure around it takes.
@@ -202,11 +225,18 @@ pub(crate) fn ends(tokens: &impl ToTokens) -> (Span, Span) {
 
 /// A path of the runtime that stands on the user's tokens, from the first to the last, so that
 /// what rustc has to say about it is said there, and not about a macro. A `$crate` keeps what
-/// it means.
+/// it means. The crate's name stays where it is written: when there is no such crate, rustc says so
+/// there, and once.
 pub(crate) fn standing_at(path: TokenStream, first: Span, last: Span) -> TokenStream {
     let mut path: Vec<_> = path.into_iter().collect();
     let count = path.len();
+    let is_private =
+        |token: &TokenTree| matches!(token, TokenTree::Ident(word) if word == "__private");
+    let named = path.iter().position(is_private).unwrap_or_default();
     for (place, token) in path.iter_mut().enumerate() {
+        if place > 0 && place < named && matches!(token, TokenTree::Ident(_)) {
+            continue;
+        }
         let span = if place + 1 == count { last } else { first };
         let keeps = matches!(token, TokenTree::Ident(word) if word == "$crate");
         token.set_span(if keeps {
@@ -220,20 +250,44 @@ pub(crate) fn standing_at(path: TokenStream, first: Span, last: Span) -> TokenSt
 
 pub(crate) enum Mode {
     /// The connection's type.
-    Atomic(Type),
-    /// The database's type.
-    Leased(Type),
+    Atomic(Box<Type>),
+    Leased,
 }
 
 pub(crate) fn mode(handler: &Handler) -> Mode {
-    let mut params = handler.params.iter();
-    let mode = params.find_map(|param| match &param.role {
-        Role::Transaction(_) => Some(Mode::Atomic(connection(param.ty()))),
-        Role::Lease(database) => Some(Mode::Leased((**database).clone())),
-        _ => None,
-    });
-    // A handler without a mode has not passed the checks.
-    mode.unwrap_or_else(|| Mode::Atomic(parse_quote!(())))
+    match mode_parameter(handler) {
+        Some(param) if matches!(param.role, Role::Lease(_)) => Mode::Leased,
+        Some(param) => Mode::Atomic(Box::new(connection(param.ty()))),
+        // A handler without a mode has not passed the checks.
+        None => Mode::Atomic(Box::new(parse_quote!(()))),
+    }
+}
+
+/// The database in which the key is claimed, by the words of the parameter that chooses the mode.
+pub(crate) fn database(handler: &Handler, runtime: &TokenStream) -> TokenStream {
+    let Some(param) = mode_parameter(handler) else {
+        return quote!(());
+    };
+    if let Role::Lease(database) = &param.role {
+        return database.to_token_stream();
+    }
+    let connection = connection(param.ty());
+    let name = last_name(&connection).and_then(|(_, path)| path.segments.last());
+    let named = |database| {
+        let (first, last) = ends(&name.map(|name| &name.ident));
+        standing_at(quote!(#runtime::#database), first, last)
+    };
+    match name.map(|name| (name.ident.to_string(), last_type_argument(name))) {
+        Some((_, Some(database))) => database.to_token_stream(),
+        Some((name, None)) if name == "PgConnection" => named(quote!(Postgres)),
+        Some((name, None)) if name == "SqliteConnection" => named(quote!(Sqlite)),
+        // An alias that is called `Transaction`.
+        _ => quote!(<#connection as #runtime::AtomicConnection>::Database),
+    }
+}
+
+fn mode_parameter(handler: &Handler) -> Option<&Param> {
+    handler.transaction().or(handler.lease())
 }
 
 /// `arg1`, by the place in the user's list.

@@ -5,17 +5,17 @@
 //! body is still checked and completed by the editor.
 
 use proc_macro2::TokenStream;
-use quote::quote;
-use syn::{FnArg, Pat, ReturnType, parse_quote};
+use quote::{ToTokens, format_ident, quote};
+use syn::{FnArg, GenericParam, Pat, ReturnType, Signature, WherePredicate, parse_quote};
 
 use crate::attributes::{last_is, place};
-use crate::check::{acceptable, is_ours};
+use crate::check::{acceptable, is_ours, wrapped_connection};
 use crate::handler::Handler;
-use crate::inner::with_uses;
+use crate::inner::{mentions, with_uses};
 use crate::message;
 use crate::options::Options;
 use crate::patterns::bindings;
-use crate::role::{Misuse, Role};
+use crate::role::{Misuse, Role, last_name};
 use crate::signature::{outer_signature, repaired_signature};
 
 /// Writes a handler that takes the extractors and does nothing, or a consumer
@@ -33,7 +33,8 @@ pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
         Some((inputs, output)) => (inputs, output, Some(message::no_body())),
         None => (extractors(handler), ReturnType::Default, None),
     };
-    let signature = outer_signature(handler, inputs, output);
+    let mut signature = outer_signature(handler, inputs, output);
+    without_the_connection(handler, &mut signature);
     let inner = match handler.outer_self() {
         None if !is_refused_by_rustc(handler) => Some(inner_function(handler, &attrs.inner)),
         _ => None,
@@ -44,6 +45,26 @@ pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
             #inner
             #body
         }
+    }
+}
+
+/// Nothing tells the type of an `E: Executor<'e>` whose argument is gone.
+fn without_the_connection(handler: &Handler, signature: &mut Signature) {
+    let Some(name) = wrapped_connection(handler)
+        .and_then(|(param, _)| last_name(param.ty()))
+        .map(|(name, _)| format_ident!("{name}"))
+    else {
+        return;
+    };
+    let generics = &mut signature.generics;
+    let params = std::mem::take(&mut generics.params);
+    let is_gone =
+        |param: &GenericParam| matches!(param, GenericParam::Type(ty) if ty.ident == name);
+    generics.params = params.into_iter().filter(|param| !is_gone(param)).collect();
+    if let Some(clause) = &mut generics.where_clause {
+        let predicates = std::mem::take(&mut clause.predicates);
+        let keep = |predicate: &WherePredicate| !mentions(&predicate.to_token_stream(), &name);
+        clause.predicates = predicates.into_iter().filter(keep).collect();
     }
 }
 
@@ -61,7 +82,12 @@ fn extractors(handler: &Handler) -> Vec<FnArg> {
 fn is_refused_by_rustc(handler: &Handler) -> bool {
     let mut params = handler.params.iter();
     params.any(|param| match param.role {
-        Role::Misused(Misuse::OfAConnection | Misuse::LeaseOfWhat) => true,
+        Role::Misused(
+            Misuse::OfAConnection
+            | Misuse::LeaseOfWhat
+            | Misuse::TransactionOfWhat
+            | Misuse::Unsized,
+        ) => true,
         Role::Misused(_) => matches!(param.pat(), Pat::Reference(_)),
         _ => false,
     })

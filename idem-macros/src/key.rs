@@ -6,7 +6,7 @@ use syn::{Expr, ExprLit, Lit, LitStr};
 
 use crate::diag::{Mistakes, code};
 use crate::names;
-use crate::values::computed;
+use crate::values::{computed, is_constant};
 
 /// The value of `key`.
 pub(crate) enum Key {
@@ -58,7 +58,7 @@ pub(crate) fn key(value: &Expr, mistakes: &Mistakes) -> Option<Key> {
             let help = format!("write `{}`", names::KEY.example);
             mistakes.add(value, "`header` has no name", help);
         }
-        Expr::Lit(_) => {
+        _ if is_constant(value) => {
             let what = "`key` is the same for every request";
             let help = "compute it from an argument: `key = event.id`";
             mistakes.add(value, what, help);

@@ -83,15 +83,15 @@ impl Lender<'_> {
         })
     }
 
-    /// `{ let handle: &Handle<PgConnection> = &(app.idempotency); handle }`
-    pub(crate) fn handle(&self, value: &Expr, handle: &Ident, of: &Type) -> TokenStream {
+    /// `{ let handle: &Idempotency<Postgres> = &(app.idempotency); handle }`
+    pub(crate) fn handle(&self, value: &Expr, database: &TokenStream) -> TokenStream {
         let (runtime, (first, last)) = (self.runtime, ends(value));
-        let open = standing_at(quote!(&#runtime::#handle<), first, first);
+        let open = standing_at(quote!(&#runtime::Idempotency<), first, first);
         let close = standing_at(quote!(>), last, last);
         let value = self.value(value);
         let handle = Ident::new("handle", Span::mixed_site());
         quote!({
-            let #handle: #open #of #close = #value;
+            let #handle: #open #database #close = #value;
             #handle
         })
     }

@@ -35,7 +35,7 @@ mod values;
 #[cfg(idem_fuzzing)]
 extern crate proc_macro;
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::quote;
 
 use crate::check::{Features, check};
@@ -69,8 +69,14 @@ fn expanded(
     let handler = match Handler::parse(item) {
         Ok(handler) => handler,
         Err(NotAFunction { item, span }) => {
-            let help = "put `#[idempotent(…)]` on a handler: `async fn create_payment(…)`";
-            mistakes.add_at(span, "`#[idempotent]` is for functions", help);
+            let (what, help) = if is_function(&item) {
+                let help = "write `async fn create_payment(account: Account, …)`";
+                ("`#[idempotent]` cannot read this function", help)
+            } else {
+                let help = "put `#[idempotent(…)]` on a handler: `async fn create_payment(…)`";
+                ("`#[idempotent]` is for functions", help)
+            };
+            mistakes.add_at(span, what, help);
             let errors = mistakes.finish();
             return quote!(#errors #item);
         }
@@ -87,4 +93,15 @@ fn expanded(
         expand::expand(&handler, &options)
     };
     quote!(#errors #item)
+}
+
+/// Whether an item that is no function for `syn` is one for rustc.
+fn is_function(item: &TokenStream) -> bool {
+    let mut tokens = item.clone().into_iter();
+    let stops = |token: &TokenTree| match token {
+        TokenTree::Ident(word) => word == "fn",
+        TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
+        _ => false,
+    };
+    matches!(tokens.find(stops), Some(TokenTree::Ident(_)))
 }

@@ -8,7 +8,7 @@ use quote::{ToTokens, format_ident, quote};
 use syn::{FnArg, ReturnType, Type, parse_quote};
 
 use crate::attributes::place;
-use crate::expand::{Mode, argument, call, ends, local, mode, runtime, standing_at};
+use crate::expand::{Mode, argument, call, database, ends, local, mode, runtime, standing_at};
 use crate::handler::Handler;
 use crate::inner::{inner_function, mentions};
 use crate::names;
@@ -26,10 +26,10 @@ pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
     let runtime = runtime(options);
     let attrs = place(&handler.attrs);
     let (outer_attrs, vis) = (&attrs.outer, &handler.vis);
-    let (Mode::Atomic(connection) | Mode::Leased(connection)) = mode(handler);
+    let database = database(handler, &runtime);
     let returned = returned(handler);
     let handle = local(handler, "handle");
-    let mut inputs: Vec<FnArg> = vec![parse_quote!(#handle: &#runtime::Handle<#connection>)];
+    let mut inputs: Vec<FnArg> = vec![parse_quote!(#handle: &#runtime::Idempotency<#database>)];
     inputs.extend(handler.extractors().map(|param| -> FnArg {
         let (name, ty) = (argument(handler, param), param.ty());
         parse_quote!(#name: #ty)
@@ -42,12 +42,17 @@ pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
     let options = request(handler, options, &runtime, &start);
     let request = local(handler, "request");
     let (tx, claim, call) = call(handler, &runtime);
+    let tx = match mode(handler) {
+        Mode::Atomic(connection) => quote!(#tx: &mut #connection),
+        // A consumer under a lease has not passed the checks.
+        Mode::Leased => quote!(#tx),
+    };
     // All of the call stands on the returned type: its bound is not met there, and only there.
     let (first, last) = ends(&returned);
     let open = standing_at(quote!(<), first, first);
     let path = standing_at(quote!(as #runtime::Consumption>::consume), last, last);
     let consume = quote!(#open #returned #path);
-    let arguments = quote!(#request, #handle, move |#tx: &mut #connection, #claim| { #call });
+    let arguments = quote!(#request, #handle, move |#tx, #claim| { #call });
     let mut arguments = Group::new(Delimiter::Parenthesis, arguments);
     arguments.set_span(last);
     quote! {
@@ -91,8 +96,8 @@ pub(crate) fn repaired(handler: &Handler, options: &Options) -> Option<(Vec<FnAr
         return None;
     }
     let runtime = runtime(options);
-    let (Mode::Atomic(connection) | Mode::Leased(connection)) = mode(handler);
-    let mut inputs: Vec<FnArg> = vec![parse_quote!(_: &#runtime::Handle<#connection>)];
+    let database = database(handler, &runtime);
+    let mut inputs: Vec<FnArg> = vec![parse_quote!(_: &#runtime::Idempotency<#database>)];
     inputs.extend(handler.extractors().map(|param| -> FnArg {
         let ty = param.ty();
         parse_quote!(_: #ty)

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use proc_macro2::{Delimiter, Group, Literal, TokenStream};
+use proc_macro2::{Delimiter, Group, Literal, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
-use syn::Ident;
+use syn::{ExprPath, Ident};
 
 use crate::check::expressions;
-use crate::expand::{Mode, argument, ends, local, mode, standing_at};
+use crate::expand::{argument, database, ends, local, standing_at};
 use crate::handler::{Handler, Param};
 use crate::inner::mentions;
 use crate::key::Key;
@@ -46,12 +46,7 @@ pub(crate) fn request(
     let policy = policy(options, runtime);
     let mut setters = TokenStream::new();
     if let Some(store) = &options.store {
-        let store = match mode(handler) {
-            Mode::Atomic(connection) => lender.handle(store, &format_ident!("Handle"), &connection),
-            Mode::Leased(database) => {
-                lender.handle(store, &format_ident!("Idempotency"), &database)
-            }
-        };
+        let store = lender.handle(store, &database(handler, runtime));
         setters.extend(quote!(.store(#store)));
     }
     setters.extend(match &options.tenant {
@@ -104,8 +99,9 @@ fn borrowed(
     Some((quote!(let #pat = &#name;), names))
 }
 
-/// The constant part. The scope of a path is checked in a const item, since
-/// `cargo check` does not evaluate an inline `const { … }`.
+/// The constant part. The scope of a path is checked in an item, since `cargo check` does not
+/// evaluate an inline `const { … }`; an item without a name, since rustc would show it. Both read
+/// the scope by the same tokens: what rustc has to say about those it says once.
 fn policy(options: &Options, runtime: &TokenStream) -> TokenStream {
     let Some(Scope::Constant(path)) = &options.scope else {
         let scope = &options.scope;
@@ -113,16 +109,26 @@ fn policy(options: &Options, runtime: &TokenStream) -> TokenStream {
         return quote!(const { &#policy });
     };
     let (first, last) = ends(path);
+    let scope = text(path, runtime);
     let check = standing_at(quote!(#runtime::check_scope), first, last);
-    let mut argument = Group::new(Delimiter::Parenthesis, path.to_token_stream());
+    let mut argument = Group::new(Delimiter::Parenthesis, scope.clone());
     argument.set_span(last);
-    let policy = policy_of(&quote!(#check #argument), options, runtime);
-    // An item has no hygiene, and must not be what the path means. rustc shows its name.
-    let taken = mentions(&path.to_token_stream(), &format_ident!("SCOPE"));
-    let name = format_ident!("SCOPE{}", if taken { "_" } else { "" });
+    let policy = policy_of(&scope, options, runtime);
     quote!({
-        const #name: #runtime::Policy = #policy;
-        &#name
+        const _: () = #check #argument;
+        const { &#policy }
+    })
+}
+
+/// `{ let scope: Text = NAME; scope }`: types are compared at the path, and not at the parameter of a
+/// function that rustc would go on to show.
+fn text(path: &ExprPath, runtime: &TokenStream) -> TokenStream {
+    let (first, last) = ends(path);
+    let ty = standing_at(quote!(#runtime::Text), first, last);
+    let scope = Ident::new("scope", Span::mixed_site());
+    quote!({
+        let #scope: #ty = #path;
+        #scope
     })
 }
 

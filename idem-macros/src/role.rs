@@ -34,8 +34,12 @@ pub(crate) enum Misuse {
     LeaseOfWhat,
     /// `&Lease<PgConnection>`, or the same of a transaction.
     OfAConnection,
+    /// `&mut Transaction` without its database.
+    TransactionOfWhat,
     Text,
     Reference,
+    /// `dyn Trait`, `[T]`, or `str`, by value.
+    Unsized,
     /// A mutable reference: likely an alias of a connection.
     MutableReference,
 }
@@ -50,8 +54,9 @@ impl Misuse {
             | Self::Pool
             | Self::LeaseOfWhat
             | Self::OfAConnection
+            | Self::TransactionOfWhat
             | Self::MutableReference => true,
-            Self::Text | Self::Reference => false,
+            Self::Text | Self::Reference | Self::Unsized => false,
         }
     }
 }
@@ -78,12 +83,14 @@ impl Role {
                 Self::Extractor
             }
             Type::Path(path) => match kind(path) {
-                Kind::Transaction(_) => Self::Misused(Misuse::NotMutable),
+                Kind::Transaction(_) | Kind::Bare => Self::Misused(Misuse::NotMutable),
                 Kind::OfAConnection => Self::Misused(Misuse::OfAConnection),
                 Kind::Lease(_) | Kind::Claim => Self::Misused(Misuse::NotShared),
                 Kind::Pool => Self::Misused(Misuse::Pool),
-                Kind::Text | Kind::Other => Self::Extractor,
+                Kind::Text => Self::Misused(Misuse::Unsized),
+                Kind::Other => Self::Extractor,
             },
+            Type::TraitObject(_) | Type::Slice(_) => Self::Misused(Misuse::Unsized),
             _ => Self::Extractor,
         }
     }
@@ -99,9 +106,10 @@ impl Role {
             (Kind::Transaction(database), true) => Self::Transaction(database),
             (Kind::Lease(Some(database)), false) => Self::Lease(database),
             (Kind::Claim, false) => Self::Claim,
-            (Kind::Transaction(_), false) => Self::Misused(Misuse::NotMutable),
+            (Kind::Transaction(_) | Kind::Bare, false) => Self::Misused(Misuse::NotMutable),
             (Kind::Lease(None), false) => Self::Misused(Misuse::LeaseOfWhat),
             (Kind::Lease(_) | Kind::Claim, true) => Self::Misused(Misuse::NotShared),
+            (Kind::Bare, true) => Self::Misused(Misuse::TransactionOfWhat),
             (Kind::Pool, _) => Self::Misused(Misuse::Pool),
             (Kind::Text, _) => Self::Misused(Misuse::Text),
             (Kind::Other, true) => Self::Misused(Misuse::MutableReference),
@@ -112,6 +120,8 @@ impl Role {
 
 enum Kind {
     Transaction(Database),
+    /// `Transaction`, without arguments.
+    Bare,
     Lease(Option<Box<Type>>),
     OfAConnection,
     Claim,
@@ -131,6 +141,7 @@ fn kind(path: &TypePath) -> Kind {
         "MySqlConnection" => Kind::Transaction(Database::MySql),
         "AnyConnection" => Kind::Transaction(Database::Any),
         "Transaction" | "Lease" if parameter.is_some_and(is_connection) => Kind::OfAConnection,
+        "Transaction" if last.arguments.is_none() => Kind::Bare,
         "Transaction" => Kind::Transaction(parameter.map_or(Database::Unknown, database)),
         "Lease" => Kind::Lease(parameter.cloned().map(Box::new)),
         "Claim" => Kind::Claim,

@@ -2,7 +2,7 @@
 
 use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::{FnArg, GenericParam, Ident, ReturnType, Signature, WherePredicate, parse_quote};
+use syn::{FnArg, GenericParam, Ident, ReturnType, Signature, Type, WherePredicate, parse_quote};
 
 use crate::handler::Handler;
 
@@ -78,5 +78,13 @@ pub(crate) fn repaired_signature(handler: &Handler) -> Signature {
     sig.constness = None;
     sig.unsafety = None;
     sig.abi = None;
+    if matches!(&sig.output, ReturnType::Type(_, ty) if matches!(**ty, Type::Never(_))) {
+        sig.output = ReturnType::Default;
+    }
+    for input in &mut sig.inputs {
+        if let FnArg::Typed(typed) = input {
+            typed.attrs.retain(|attr| !attr.path().is_ident("doc"));
+        }
+    }
     sig
 }

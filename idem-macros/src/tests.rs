@@ -238,7 +238,7 @@ fn lease_expansion() -> String {
 fn a_lease_chooses_the_leased_engine() {
     let text = lease_expansion();
     for part in [
-        "__private::Idempotent<Account, ::idem_runtime::__private::Lease<Postgres>>",
+        "__private::Idempotent<Account, Postgres>",
         ".lease(::idem_runtime::__private::Duration::from_secs(10))",
         ".on_takeover(::idem_runtime::__private::OnTakeover::Reconcile)",
         "run_leased(",

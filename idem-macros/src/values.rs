@@ -213,13 +213,25 @@ pub(crate) fn computed(value: &Expr, name: Name, mistakes: &Mistakes) -> Option<
             refuse_closure(closure, name, mistakes);
             None
         }
-        Expr::Lit(_) => {
+        _ if is_constant(value) => {
             let what = format!("`{name}` is the same for every request");
             let help = format!("compute it from the arguments, such as `{}`", name.example);
             mistakes.add(value, what, help);
             None
         }
         _ => Some(value.clone()),
+    }
+}
+
+/// A literal, or what is made of literals only: `-1`, `&"a"`.
+pub(crate) fn is_constant(value: &Expr) -> bool {
+    match value {
+        Expr::Lit(_) => true,
+        Expr::Unary(unary) => is_constant(&unary.expr),
+        Expr::Reference(reference) => is_constant(&reference.expr),
+        Expr::Paren(paren) => is_constant(&paren.expr),
+        Expr::Binary(binary) => is_constant(&binary.left) && is_constant(&binary.right),
+        _ => false,
     }
 }
 

@@ -89,7 +89,8 @@ impl<DB: Backend> Builder<DB> {
 
     /// Replaces how refusals are rendered; the default is `application/problem+json`.
     ///
-    /// The status and a `Retry-After` header stay as they are unless the renderer sets them:
+    /// The status and a `Retry-After` header stay as they are unless the renderer sets them (and a
+    /// refusal is never a 2xx):
     /// start from [`Problem::into_response`](axum::response::IntoResponse::into_response), or build
     /// another body.
     #[cfg(feature = "axum")]

@@ -267,7 +267,7 @@ pub(crate) fn left_until(deadline: Instant) -> Option<Duration> {
 }
 
 /// The error of a store that does not answer.
-fn silence() -> StoreError {
+pub(crate) fn silence() -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, sqlx::Error::PoolTimedOut)
 }
 

@@ -1,8 +1,6 @@
 //! What the expansion of `#[idempotent(message, …)]` calls: each message's effect once.
 
-use std::borrow::Cow;
 use std::marker::PhantomData;
-use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -14,14 +12,12 @@ use crate::atomic::Work;
 use crate::claim::Claim;
 use crate::connection::AtomicConnection;
 use crate::engine::Done;
-use crate::fingerprint::{JsonWriter, JsonWritten};
-use crate::given::Given;
+use crate::given::Options;
 use crate::handle::Idempotency;
 use crate::observe;
 use crate::once::{Once, done};
 use crate::outcome::{OnceError, Outcome};
 use crate::policy::Policy;
-use crate::tenant::Tenant;
 
 /// What a function for messages returns: a `Result`, since a failure must not be acknowledged.
 #[diagnostic::on_unimplemented(
@@ -77,50 +73,12 @@ pub type Consumed<R> =
     Result<Outcome<<R as Consumption>::Value>, OnceError<<R as Consumption>::Error>>;
 
 /// The values of an attribute's options for one message.
-#[derive(Debug)]
-#[must_use]
-pub struct MessageOptions {
-    given: Given,
-}
+pub type MessageOptions = Options<()>;
 
-impl MessageOptions {
+impl Options<()> {
     /// Begins to collect the options.
-    pub fn new(policy: &Policy) -> Self {
-        Self {
-            given: Given::new(policy),
-        }
-    }
-
-    /// Takes the tenant's identifier.
-    #[allow(clippy::needless_pass_by_value, reason = "what the trait has returned")]
-    pub fn tenant(mut self, tenant: Cow<'_, str>) -> Self {
-        self.given.tenant(&*tenant);
-        self
-    }
-
-    /// Says that all producers share their keys.
-    pub fn shared_tenant(mut self) -> Self {
-        self.given.tenant = Some(Tenant::shared());
-        self
-    }
-
-    /// Takes the key from a value.
-    #[allow(clippy::needless_pass_by_value, reason = "what the trait has returned")]
-    pub fn key(mut self, key: Cow<'_, str>) -> Self {
-        self.given.key(&key);
-        self
-    }
-
-    /// Takes the message, or a value in its place.
-    pub fn fingerprint(mut self, write: impl FnOnce(JsonWriter<'_, '_>) -> JsonWritten) -> Self {
-        self.given.fingerprint(write);
-        self
-    }
-
-    /// Takes a ttl that is no constant.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.given.ttl(ttl);
-        self
+    pub const fn new(policy: &Policy) -> Self {
+        Self::of((), policy)
     }
 
     /// Boxed for the reason that `Options::run_atomic` gives.

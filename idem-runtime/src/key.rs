@@ -43,6 +43,18 @@ impl Key {
         }
     }
 
+    /// The field value that says this key: bare, as most servers expect it, unless it begins with a
+    /// quote, which would make it a structured-field string of another key.
+    #[cfg(feature = "client")]
+    pub(crate) fn to_field_value(&self) -> Cow<'_, str> {
+        if self.0.starts_with('"') {
+            let escaped = self.0.replace('\\', "\\\\").replace('"', "\\\"");
+            Cow::Owned(format!("\"{escaped}\""))
+        } else {
+            Cow::Borrowed(&self.0)
+        }
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -178,6 +190,20 @@ mod tests {
         assert_eq!(read(b"\"8e03978e\""), read(b"8e03978e"));
         assert_eq!(read(br#""a\"b\\c""#), Ok(r#"a"b\c"#.to_owned()));
         assert_eq!(read(b"  abc\t"), Ok("abc".to_owned()));
+    }
+
+    #[cfg(feature = "client")]
+    #[test]
+    fn what_a_client_sends_is_read_as_the_same_key() {
+        for key in ["abc", "a\"b", "\"7", "\"abc\"", "\"a\\b", "\\"] {
+            let key = Key::new(key).expect("a key");
+            let sent = key.to_field_value();
+            assert_eq!(
+                Key::from_field_value(sent.as_bytes()),
+                Ok(key.clone()),
+                "{sent}"
+            );
+        }
     }
 
     #[test]

@@ -33,11 +33,8 @@
 //! Each claim has a span `idempotency` with `scope`, `tenant_hash`, `key_hash`, `attempt`, and
 //! `outcome`. Keys, tenants, bodies, and header values are in no span and no event.
 
-// Without the HTTP side or without PostgreSQL, the parts that serve them are there for nobody.
-#![cfg_attr(
-    not(all(feature = "axum", feature = "postgres")),
-    allow(dead_code, unused_imports, unreachable_pub)
-)]
+// Without a database nothing runs.
+#![cfg_attr(not(any(feature = "postgres", feature = "sqlite")), allow(dead_code))]
 
 mod atomic;
 mod builder;
@@ -47,29 +44,64 @@ pub mod client;
 mod connection;
 mod engine;
 mod error;
+#[cfg_attr(
+    not(feature = "axum"),
+    allow(dead_code, reason = "only handlers of requests use all of it")
+)]
 mod fingerprint;
 #[cfg(any(test, idem_fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
+#[cfg_attr(
+    not(feature = "axum"),
+    allow(dead_code, reason = "only handlers of requests use all of it")
+)]
 mod given;
 mod handle;
 mod in_flight;
 mod inbox;
+#[cfg_attr(
+    not(feature = "axum"),
+    allow(dead_code, reason = "only handlers of requests use all of it")
+)]
 mod key;
+#[cfg_attr(
+    not(feature = "axum"),
+    allow(dead_code, reason = "only handlers of requests use all of it")
+)]
 mod leased;
 mod observe;
 mod once;
 pub mod outbox;
 mod outcome;
+#[cfg_attr(
+    not(feature = "axum"),
+    allow(dead_code, reason = "only handlers of requests use all of it")
+)]
 mod policy;
 mod recent;
+#[cfg_attr(
+    not(feature = "axum"),
+    allow(dead_code, reason = "only handlers of requests use all of it")
+)]
 mod record;
 mod seal;
 #[cfg(idem_seeded_bugs)]
 mod seeded;
+#[cfg_attr(
+    not(all(feature = "axum", feature = "postgres")),
+    allow(
+        dead_code,
+        reason = "each database uses a part, and leases are for handlers of requests"
+    )
+)]
 mod store;
 mod sweep;
 mod tenant;
+#[cfg_attr(
+    not(feature = "axum"),
+    allow(dead_code, reason = "only handlers of requests use all of it")
+)]
 mod unclaimed;
 
 #[doc(hidden)]
@@ -104,9 +136,9 @@ pub use connection::AtomicConnection;
 pub use fingerprint::Fingerprinted;
 #[doc(hidden)]
 #[cfg(feature = "axum")]
-pub use http::{HandleOf, extractor, last_extractor, state_with_handle};
+pub use http::{Extractor, HandleOf, LastExtractor};
 #[doc(hidden)]
 pub use inbox::Consumption;
 
 #[cfg(feature = "axum")]
-pub use http::{HandleSource, Idempotent, Problem, ProblemKind, Recorded};
+pub use http::{HandleSource, Idempotent, Problem, ProblemKind, Recorded, Run};

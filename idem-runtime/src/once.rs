@@ -20,7 +20,7 @@ use crate::given::Given;
 use crate::handle::Idempotency;
 use crate::key::{Key, KeyValue};
 use crate::outcome::{OnceError, Outcome, outcome};
-use crate::policy::{Policy, TTL_RANGE, is_scope};
+use crate::policy::{Policy, TTL_RANGE, bounded, is_scope};
 use crate::record::{Disposition, Kept, StoredResponse};
 use crate::store::Backend;
 use crate::tenant::{InvalidTenant, Tenant, TenantId};
@@ -101,15 +101,15 @@ impl Once {
         Ok(self)
     }
 
-    /// Sets how long a duplicate waits for the first to finish; by default not at all.
+    /// Sets how long a duplicate waits for the first to finish, up to 400 days; by default not at all.
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.policy.wait = wait;
+        self.policy.wait = bounded(wait);
         self
     }
 
-    /// Sets how long the work may run; by default 60 seconds.
+    /// Sets how long the work may run, up to 400 days; by default 60 seconds.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.policy.timeout = timeout;
+        self.policy.timeout = bounded(timeout);
         self
     }
 }

@@ -51,6 +51,16 @@ pub(crate) const TTL_RANGE: std::ops::RangeInclusive<Duration> =
 pub(crate) const LEASE_RANGE: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_hours(400 * 24);
 
+/// Cuts a time down to 400 days, so that an instant that much later exists.
+pub(crate) const fn bounded(time: Duration) -> Duration {
+    let longest = *TTL_RANGE.end();
+    if time.as_secs() < longest.as_secs() {
+        time
+    } else {
+        longest
+    }
+}
+
 impl Policy {
     /// The defaults of every option but the scope.
     #[must_use]
@@ -127,13 +137,11 @@ impl Policy {
 /// In a constant, where the panic is the compile-time error.
 // The caller is where the build stops, not a line in here.
 #[track_caller]
-#[must_use]
-pub const fn check_scope(scope: &'static str) -> &'static str {
+pub const fn check_scope(scope: &str) {
     assert!(
         is_scope(scope),
         "`scope` needs 1 to 64 characters of a-z, 0-9, `.`, `_`, and `-`"
     );
-    scope
 }
 
 pub(crate) const fn is_scope(scope: &str) -> bool {
@@ -184,17 +192,18 @@ impl Overrides {
         self
     }
 
-    /// Sets how long a duplicate waits for the first; zero answers 409 at once.
+    /// Sets how long a duplicate waits for the first; zero answers 409 at once, and no wait is longer
+    /// than 400 days.
     #[must_use]
     pub const fn wait(mut self, wait: Duration) -> Self {
-        self.wait = Some(wait);
+        self.wait = Some(bounded(wait));
         self
     }
 
-    /// Sets how long the handler may run; must be positive.
+    /// Sets how long the handler may run; must be positive, and counts as 400 days at most.
     #[must_use]
     pub const fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
+        self.timeout = Some(bounded(timeout));
         self
     }
 

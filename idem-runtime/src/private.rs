@@ -5,6 +5,7 @@ use std::pin::Pin;
 
 pub use crate::connection::AtomicConnection;
 pub use crate::fingerprint::{Fingerprinted, JsonWriter, JsonWritten};
+pub use crate::given::Options;
 pub use crate::handle::Idempotency;
 pub use crate::inbox::{Consumed, Consumption, MessageOptions};
 pub use crate::key::KeyValue;
@@ -15,11 +16,16 @@ pub use core::marker::Send;
 pub use core::time::Duration;
 pub use futures_util::future::BoxFuture;
 
+#[cfg(feature = "postgres")]
+pub use sqlx::Postgres;
+#[cfg(feature = "sqlite")]
+pub use sqlx::Sqlite;
+
 #[cfg(feature = "axum")]
 pub use self::handlers::*;
 
-/// The handle for the database of a handler's connection.
-pub type Handle<C> = Idempotency<<C as AtomicConnection>::Database>;
+/// What a scope is. `str` may be a name of the user's.
+pub type Text = &'static str;
 
 /// Boxes the handler's future; the type of what it returns says that the future must be `Send`.
 pub fn pin<'t, F: Future + 't>(future: F) -> Pin<Box<F>> {
@@ -32,9 +38,7 @@ mod handlers {
     use futures_util::FutureExt;
     use futures_util::future::BoxFuture;
 
-    pub use crate::http::{Idempotent, Options};
-    pub use crate::http::{extractor, last_extractor, state_with_handle};
-    pub use crate::leased::Lease;
+    pub use crate::http::{Extractor, HandleSource, Idempotent, LastExtractor, Requested, Run};
     pub use axum::response::{IntoResponse, Response};
 
     /// Turns what the handler returns into a response.

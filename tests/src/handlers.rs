@@ -324,6 +324,14 @@ macro_rules! stamp {
                 Ok(Recorded::keep(serve(&caller, tx).await))
             }
 
+            #[idempotent(scope = "effects.kept-as-conflict", tenant = caller.account)]
+            async fn keep_as_conflict(
+                caller: Caller,
+                tx: &mut $connection,
+            ) -> (StatusCode, Recorded) {
+                (StatusCode::CONFLICT, Recorded::keep(serve(&caller, tx).await))
+            }
+
             #[idempotent(scope = "effects.kept-with-writes", tenant = caller.account)]
             async fn keep_with_writes(caller: Caller, tx: &mut $connection) -> Recorded {
                 Recorded::keep_with_writes(serve(&caller, tx).await)
@@ -364,6 +372,7 @@ macro_rules! stamp {
                     .route("/nested", post(nested))
                     .route("/nested-late", post(nested_late))
                     .route("/keep", post(keep))
+                    .route("/keep-as-conflict", post(keep_as_conflict))
                     .route("/keep-with-writes", post(keep_with_writes))
                     .route("/release", post(release))
                     .with_state(state)

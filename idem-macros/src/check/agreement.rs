@@ -12,10 +12,11 @@ use crate::names::{self, Name};
 use crate::options::Options;
 use crate::patterns::bindings;
 use crate::units;
-use crate::values::{Tenant, Ttl, scope_like};
+use crate::values::{Scope, Tenant, Ttl, is_constant, scope_like};
 
 pub(crate) fn check(handler: &Handler, options: &Options, mistakes: &Mistakes) {
     check_missing(handler, options, mistakes);
+    check_generic_scope(handler, options, mistakes);
     check_constant_tenant(handler, options, mistakes);
     check_order_of_times(options, mistakes);
     check_mode_of_options(handler, options, mistakes);
@@ -77,25 +78,47 @@ fn suggested_tenant(handler: &Handler) -> String {
     )
 }
 
+/// A scope is checked once, and by a constant that no caller chooses.
+fn check_generic_scope(handler: &Handler, options: &Options, mistakes: &Mistakes) {
+    let Some(Scope::Constant(path)) = &options.scope else {
+        return;
+    };
+    let mut params = handler.sig.generics.type_params();
+    let first = path.path.segments.first();
+    let Some(param) = params.find(|param| first.is_some_and(|first| first.ident == param.ident))
+    else {
+        return;
+    };
+    let what = format!(
+        "`{}` depends on `{}`; a scope is one name for all callers",
+        code(path),
+        param.ident
+    );
+    let scope = scope_like(&handler.name().to_string().replace("r#", ""));
+    let help = format!("write the name: `scope = \"{scope}\"`");
+    mistakes.add(path, what, help);
+}
+
 /// A tenant that is the same for every caller is no tenant. Messages may name
 /// their topic.
 fn check_constant_tenant(handler: &Handler, options: &Options, mistakes: &Mistakes) {
-    let Some(Tenant::Computed(Expr::Lit(ExprLit { lit, .. }))) = &options.tenant else {
+    let Some(Tenant::Computed(value)) = &options.tenant else {
         return;
     };
-    if options.given(names::MESSAGE).is_some() {
+    if options.given(names::MESSAGE).is_some() || !is_constant(value) {
         return;
     }
-    let help = match lit {
-        Lit::Str(text) if text.value() == "shared" => {
-            "write it without quotes: `tenant = shared`".to_owned()
-        }
+    let help = match value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(text),
+            ..
+        }) if text.value() == "shared" => "write it without quotes: `tenant = shared`".to_owned(),
         _ => format!(
             "compute it from an argument, `tenant = {}`, or write `tenant = shared` on purpose",
             suggested_tenant(handler)
         ),
     };
-    mistakes.add(lit, "`tenant` is the same for every caller", help);
+    mistakes.add(value, "`tenant` is the same for every caller", help);
 }
 
 /// A record must outlive whoever waits for it and whoever works on it.
@@ -112,7 +135,8 @@ fn check_order_of_times(options: &Options, mistakes: &Mistakes) {
                 .given(names::TTL)
                 .map_or_else(|| names::TTL.example.to_owned(), code);
             let what = format!("`{name}` is longer than `{ttl}`");
-            let help = format!("write `{name}` shorter, such as `{}`", name.example);
+            let limit = ttl.trim_start_matches("ttl = ");
+            let help = format!("write at most `{name} = {limit}`");
             mistakes.add(options.given(name), what, help);
         }
     }

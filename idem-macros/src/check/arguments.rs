@@ -41,6 +41,7 @@ pub(crate) fn check(handler: &Handler, options: &Options, mistakes: &Mistakes) {
         return;
     };
     for (name, value) in expressions(options) {
+        check_question_mark(value, name, mistakes);
         let mut words = Vec::new();
         collect_words(value, &mut words);
         if name == names::KEY && check_header(value, &words, &arguments, mistakes) {
@@ -149,31 +150,50 @@ pub(crate) fn expressions(options: &Options) -> Vec<(Name, &Expr)> {
 
 /// Collects the paths of one word that stand where a value is read.
 fn collect_words<'a>(value: &'a Expr, words: &mut Vec<&'a ExprPath>) {
-    let mut all = |values: &mut dyn Iterator<Item = &'a Expr>| {
-        for value in values {
-            collect_words(value, words);
-        }
-    };
     match value {
         Expr::Path(path) if path.path.get_ident().is_some() => words.push(path),
-        Expr::Field(field) => collect_words(&field.base, words),
-        Expr::MethodCall(call) => {
-            collect_words(&call.receiver, words);
-            for argument in &call.args {
-                collect_words(argument, words);
+        _ => {
+            for part in parts(value) {
+                collect_words(part, words);
             }
         }
-        Expr::Call(call) => all(&mut call.args.iter()),
-        Expr::Reference(reference) => collect_words(&reference.expr, words),
-        Expr::Unary(unary) => collect_words(&unary.expr, words),
-        Expr::Paren(paren) => collect_words(&paren.expr, words),
-        Expr::Group(group) => collect_words(&group.expr, words),
-        Expr::Cast(cast) => collect_words(&cast.expr, words),
-        Expr::Index(index) => all(&mut [&*index.expr, &*index.index].into_iter()),
-        Expr::Binary(binary) => all(&mut [&*binary.left, &*binary.right].into_iter()),
-        Expr::Tuple(tuple) => all(&mut tuple.elems.iter()),
-        Expr::Array(array) => all(&mut array.elems.iter()),
-        _ => {}
+    }
+}
+
+/// The expressions that an expression reads; not the function that it calls.
+fn parts(value: &Expr) -> Vec<&Expr> {
+    match value {
+        Expr::Field(field) => vec![&field.base],
+        Expr::MethodCall(call) => std::iter::once(&*call.receiver).chain(&call.args).collect(),
+        Expr::Call(call) => call.args.iter().collect(),
+        Expr::Reference(reference) => vec![&reference.expr],
+        Expr::Unary(unary) => vec![&unary.expr],
+        Expr::Paren(paren) => vec![&paren.expr],
+        Expr::Group(group) => vec![&group.expr],
+        Expr::Cast(cast) => vec![&cast.expr],
+        Expr::Await(awaited) => vec![&awaited.base],
+        Expr::Try(tried) => vec![&tried.expr],
+        Expr::Index(index) => vec![&index.expr, &index.index],
+        Expr::Binary(binary) => vec![&binary.left, &binary.right],
+        Expr::Tuple(tuple) => tuple.elems.iter().collect(),
+        Expr::Array(array) => array.elems.iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// An option is computed before there is a response, and outside of the handler: an error would
+/// have nowhere to go.
+fn check_question_mark(value: &Expr, name: Name, mistakes: &Mistakes) {
+    if let Expr::Try(tried) = value {
+        let what = format!("`?` cannot leave `{name}`; nothing would answer the request");
+        let help = format!(
+            "let an extractor refuse the request, and use what it holds: `{}`",
+            name.example
+        );
+        mistakes.add(tried.question_token, what, help);
+    }
+    for part in parts(value) {
+        check_question_mark(part, name, mistakes);
     }
 }
 

@@ -1,10 +1,11 @@
 //! The signature chooses the guarantee: by its transaction, or by its lease.
 
+use proc_macro2::{TokenStream, TokenTree};
 use quote::{ToTokens, format_ident};
 use syn::Type;
 
 use super::Features;
-use super::parameters::name_of;
+use super::parameters::{impl_trait, name_of};
 use crate::diag::{Mistakes, code};
 use crate::handler::{Handler, Param};
 use crate::inner::mentions;
@@ -84,7 +85,7 @@ fn check_repeated_references(handler: &Handler, mistakes: &Mistakes) {
     }
 }
 
-pub(super) enum Wrapped {
+pub(crate) enum Wrapped {
     /// `Arc<Mutex<PgConnection>>`
     Type,
     /// `E`, where `E: Executor<'e>`
@@ -93,7 +94,7 @@ pub(super) enum Wrapped {
 
 /// The parameter of a handler without a mode that was probably meant to be its
 /// transaction.
-pub(super) fn wrapped_connection(handler: &Handler) -> Option<(&Param, Wrapped)> {
+pub(crate) fn wrapped_connection(handler: &Handler) -> Option<(&Param, Wrapped)> {
     if handler.transaction().is_some() || handler.lease().is_some() {
         return None;
     }
@@ -104,17 +105,14 @@ pub(super) fn wrapped_connection(handler: &Handler) -> Option<(&Param, Wrapped)>
         "PoolConnection",
     ];
     let generic = |ty: &Type| {
+        if let Some(any) = impl_trait(ty) {
+            return executes(any.to_token_stream());
+        }
         let Some((name, _)) = last_name(ty) else {
             return false;
         };
-        handler.sig.generics.type_params().any(|param| {
-            let bounds = param.bounds.to_token_stream();
-            let executes = ["Executor", "Acquire"].iter();
-            param.ident == name
-                && executes
-                    .map(|word| format_ident!("{word}"))
-                    .any(|word| mentions(&bounds, &word))
-        })
+        let mut params = handler.sig.generics.type_params();
+        params.any(|param| param.ident == name && executes(param.bounds.to_token_stream()))
     };
     handler.params.iter().find_map(|param| {
         let ty = param.ty();
@@ -130,6 +128,15 @@ pub(super) fn wrapped_connection(handler: &Handler) -> Option<(&Param, Wrapped)>
             }
             _ => None,
         }
+    })
+}
+
+/// Whether a bound is sqlx's `Executor`, `PgExecutor`, or `Acquire`.
+fn executes(bounds: TokenStream) -> bool {
+    bounds.into_iter().any(|token| match token {
+        TokenTree::Ident(word) => word == "Acquire" || word.to_string().ends_with("Executor"),
+        TokenTree::Group(group) => executes(group.stream()),
+        _ => false,
     })
 }
 

@@ -15,24 +15,53 @@ pub(crate) fn check(handler: &Handler, options: &Options, mistakes: &Mistakes) {
         check_reference(handler, options, param, mistakes);
         check_impl_trait(handler, param, mistakes);
         check_conditional(param, mistakes);
+        check_documented(param, mistakes);
     }
 }
 
 /// The router calls the handler with types that it can tell from the signature.
 fn check_impl_trait(handler: &Handler, param: &Param, mistakes: &Mistakes) {
     let ty = param.ty();
-    if !matches!(param.role, Role::Extractor) {
+    let is_connection = wrapped_connection(handler).is_some_and(|(it, _)| it.index == param.index);
+    if !matches!(param.role, Role::Extractor) || is_connection {
         return;
     }
     let Some(any) = impl_trait(ty) else { return };
+    let what = format!(
+        "`{}` could be any type; the router cannot tell which",
+        code(any)
+    );
+    mistakes.add(ty, what, as_parameter(handler, param, any, ty));
+}
+
+/// How a handler is generic over what was `impl Trait`.
+fn as_parameter(handler: &Handler, param: &Param, any: &Type, ty: &Type) -> String {
     let (name, pat) = (handler.name(), code(param.pat()));
     let (any, ty) = (code(any), code(ty));
     let (bounds, named) = (any.trim_start_matches("impl "), ty.replace(&any, "T"));
-    let what = format!("`{any}` could be any type; the router cannot tell which");
-    let help = format!(
+    format!(
         "make it a parameter, `async fn {name}<T: {bounds}>({pat}: {named}, …)`, and say which in the route, `post({name}::<…>)`"
-    );
-    mistakes.add(param.ty(), what, help);
+    )
+}
+
+/// How the argument of a type that a request cannot lend, or that has no size, is taken instead.
+fn owned_argument(handler: &Handler, param: &Param, ty: &Type) -> String {
+    let (pat, text) = (name_of(param), code(ty));
+    match ungrouped(ty) {
+        Type::TraitObject(_) => {
+            format!("share it in the router's state: `State({pat}): State<Arc<{text}>>`")
+        }
+        Type::ImplTrait(_) => as_parameter(handler, param, ty, ty),
+        Type::Slice(slice) if code(&slice.elem) == "u8" => {
+            format!("take the body as it is: `{pat}: axum::body::Bytes`")
+        }
+        Type::Slice(slice) => {
+            let list = format!("Vec<{}>", code(&slice.elem));
+            format!("say what it is made of: `Json({pat}): Json<{list}>`")
+        }
+        _ if text == "str" => format!("write `{pat}: String`"),
+        _ => format!("write `{pat}: {text}`"),
+    }
 }
 
 pub(super) fn impl_trait(ty: &Type) -> Option<&Type> {
@@ -87,6 +116,10 @@ fn check_reference(handler: &Handler, options: &Options, param: &Param, mistakes
             format!("`{pat}` does not say whose lease it is"),
             format!("name the database: `{pat}: &Lease<Postgres>`"),
         ),
+        Misuse::TransactionOfWhat => (
+            format!("`{pat}` does not say whose transaction it is"),
+            format!("name the database: `{pat}: &mut Transaction<'_, Postgres>`"),
+        ),
         Misuse::OfAConnection => {
             let database = match connection_of(ty) {
                 "SqliteConnection" => "Sqlite",
@@ -117,7 +150,11 @@ fn check_reference(handler: &Handler, options: &Options, param: &Param, mistakes
         ),
         Misuse::Reference => (
             format!("`{pat}` is borrowed; an extractor is owned, and {references}"),
-            format!("write `{pat}: {owned}`"),
+            owned_argument(handler, param, reference_to(ty)),
+        ),
+        Misuse::Unsized => (
+            format!("`{owned}` has no size of its own; an argument is a value"),
+            owned_argument(handler, param, ty),
         ),
         Misuse::MutableReference => (
             format!("`{pat}` is no transaction that `#[idempotent]` knows; {references}"),
@@ -150,6 +187,19 @@ fn connection_of(pool: &Type) -> &'static str {
         "SqliteConnection"
     } else {
         "PgConnection"
+    }
+}
+
+/// rustc takes no documentation there, and would say so of an attribute that nobody has written.
+fn check_documented(param: &Param, mistakes: &Mistakes) {
+    let mut attrs = param.typed.attrs.iter();
+    if let Some(attr) = attrs.find(|attr| attr.path().is_ident("doc")) {
+        let what = format!(
+            "`{}` cannot be documented; it is a parameter",
+            name_of(param)
+        );
+        let help = "write a comment with two slashes, `// …`, or document the function";
+        mistakes.add(attr, what, help);
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the signature must look like.
 
-use syn::{GenericParam, Type};
+use syn::{GenericArgument, GenericParam, Lifetime, PathArguments, ReturnType, Type};
 
 use super::mode::{Wrapped, wrapped_connection};
 use super::parameters::name_of;
@@ -14,6 +14,7 @@ pub(crate) fn check(handler: &Handler, mistakes: &Mistakes) {
     check_receiver(handler, mistakes);
     check_self_type(handler, mistakes);
     check_lifetimes(handler, mistakes);
+    check_output(handler, mistakes);
 }
 
 /// The runtime awaits the handler in a task of its own.
@@ -70,6 +71,59 @@ fn check_self_type(handler: &Handler, mistakes: &Mistakes) {
         let what =
             "`Self` cannot be used in an idempotent handler; its body moves into a nested function";
         mistakes.add_at(span, what, "write the type's name instead of `Self`");
+    }
+}
+
+/// The response is sent after the handler and its arguments are gone.
+fn check_output(handler: &Handler, mistakes: &Mistakes) {
+    let ReturnType::Type(_, ty) = &handler.sig.output else {
+        return;
+    };
+    if matches!(ungrouped(ty), Type::Never(_)) {
+        let what = format!(
+            "`{}` never returns; there would be no response",
+            handler.name()
+        );
+        let help = "write what it answers with, such as `-> StatusCode`";
+        mistakes.add(ty, what, help);
+    } else if let Some(borrowed) = borrowed(ty) {
+        let what = format!(
+            "`{}` borrows from an argument; the response outlives them all",
+            code(borrowed)
+        );
+        let help = match ungrouped(borrowed) {
+            Type::Reference(reference) if code(&reference.elem) == "str" => {
+                "return what is owned, `String`, or `&'static str`".to_owned()
+            }
+            Type::Reference(reference) => {
+                let elem = code(&reference.elem);
+                format!("return what is owned, `{elem}`, or `&'static {elem}`")
+            }
+            _ => "return what is owned, or write `'static` instead of `'_`".to_owned(),
+        };
+        mistakes.add(borrowed, what, help);
+    }
+}
+
+/// A part of the type whose lifetime is left out, and so is that of an argument.
+fn borrowed(ty: &Type) -> Option<&Type> {
+    let elided = |lifetime: &Lifetime| lifetime.ident == "_";
+    match ungrouped(ty) {
+        Type::Reference(reference) if reference.lifetime.as_ref().is_none_or(elided) => Some(ty),
+        Type::Reference(reference) => borrowed(&reference.elem),
+        Type::Tuple(tuple) => tuple.elems.iter().find_map(borrowed),
+        Type::Array(array) => borrowed(&array.elem),
+        Type::Path(path) => match &path.path.segments.last()?.arguments {
+            PathArguments::AngleBracketed(inside) => {
+                inside.args.iter().find_map(|argument| match argument {
+                    GenericArgument::Lifetime(lifetime) if elided(lifetime) => Some(ty),
+                    GenericArgument::Type(ty) => borrowed(ty),
+                    _ => None,
+                })
+            }
+            _ => None,
+        },
+        _ => None,
     }
 }
 

@@ -3,10 +3,13 @@ use axum::Json;
 use axum::http::StatusCode;
 use idem_ui::{Account, ApiError, Payment};
 use sqlx::PgConnection;
-async fn create_payment(
+fn create_payment(
     arg0: Account,
-    arg2: ::idem_runtime::__private::Idempotent<Json<Payment>, PgConnection>,
-) -> ::idem_runtime::__private::Response {
+    arg2: ::idem_runtime::__private::Idempotent<
+        Json<Payment>,
+        ::idem_runtime::__private::Postgres,
+    >,
+) -> ::idem_runtime::__private::Run {
     async fn create_payment(
         account: Account,
         tx: &mut PgConnection,
@@ -43,5 +46,4 @@ async fn create_payment(
                 > as ::idem_runtime::__private::IntoResponse>::into_response,
             )
         })
-        .await
 }

@@ -5,12 +5,15 @@ use idem_ui::{Account, App};
 use sqlx::PgConnection;
 use tracing::instrument;
 /// Creates a payment.
-#[cfg_attr(test, must_use)]
-async fn create_payment<const N: usize>(
+fn create_payment<const N: usize>(
     arg0: Account,
-    arg2: ::idem_runtime::__private::Idempotent<State<App>, PgConnection>,
-) -> ::idem_runtime::__private::Response {
+    arg2: ::idem_runtime::__private::Idempotent<
+        State<App>,
+        ::idem_runtime::__private::Postgres,
+    >,
+) -> ::idem_runtime::__private::Run {
     #[instrument(skip_all)]
+    #[cfg_attr(test, must_use)]
     async fn create_payment<const N: usize>(
         account: Account,
         tx: &mut PgConnection,
@@ -21,9 +24,13 @@ async fn create_payment<const N: usize>(
         [0; N]
     }
     {
-        let _ = ::idem_runtime::__private::extractor::<Account, App>;
-        let _ = ::idem_runtime::__private::last_extractor::<State<App>, App, _>;
-        let _ = ::idem_runtime::__private::state_with_handle::<App, PgConnection>;
+        let _ = <Account as ::idem_runtime::__private::Extractor<App>>::is_extractor;
+        let _ = <State<
+            App,
+        > as ::idem_runtime::__private::LastExtractor<App, _>>::is_extractor;
+        let _ = <::idem_runtime::__private::Idempotency<
+            ::idem_runtime::__private::Postgres,
+        > as ::idem_runtime::__private::HandleSource<App>>::from_state;
     }
     let (call, arg2) = arg2.split();
     let request = {
@@ -44,5 +51,4 @@ async fn create_payment<const N: usize>(
                 ::idem_runtime::__private::IntoResponse::into_response,
             )
         })
-        .await
 }

@@ -4,11 +4,11 @@ use axum::extract::State;
 use idem_ui::{Account, App, Payment};
 use sqlx::{Postgres, Transaction};
 const SCOPE: &str = "payments.create";
-async fn create_payment(
+fn create_payment(
     arg0: Account,
     arg1: State<App>,
     arg3: ::idem_runtime::__private::Idempotent<Json<Payment>, ()>,
-) -> ::idem_runtime::__private::Response {
+) -> ::idem_runtime::__private::Run {
     async fn create_payment(
         account: Account,
         State(app): State<App>,
@@ -25,22 +25,27 @@ async fn create_payment(
         let Json(payment) = &arg3;
         let _ = (account, app, payment);
         call.options({
-                const SCOPE_: ::idem_runtime::__private::Policy = ::idem_runtime::__private::Policy::new(
-                        ::idem_runtime::__private::check_scope(SCOPE),
-                    )
-                    .ttl(::idem_runtime::__private::Duration::from_secs(5400))
-                    .key_header("webhook-id")
-                    .required(false)
-                    .wait(::idem_runtime::__private::Duration::new(0, 500000000u32))
-                    .timeout(::idem_runtime::__private::Duration::from_secs(20))
-                    .record(::idem_runtime::__private::Record::Success)
-                    .max_response(16384);
-                &SCOPE_
+                const _: () = ::idem_runtime::__private::check_scope({
+                    let scope: ::idem_runtime::__private::Text = SCOPE;
+                    scope
+                });
+                const {
+                    &::idem_runtime::__private::Policy::new({
+                            let scope: ::idem_runtime::__private::Text = SCOPE;
+                            scope
+                        })
+                        .ttl(::idem_runtime::__private::Duration::from_secs(5400))
+                        .key_header("webhook-id")
+                        .required(false)
+                        .wait(::idem_runtime::__private::Duration::new(0, 500000000u32))
+                        .timeout(::idem_runtime::__private::Duration::from_secs(20))
+                        .record(::idem_runtime::__private::Record::Success)
+                        .max_response(16384)
+                }
             })
             .store({
-                let handle: &::idem_runtime::__private::Handle<
-                    Transaction<'static, Postgres>,
-                > = &(app.idempotency);
+                let handle: &::idem_runtime::__private::Idempotency<Postgres> = &(app
+                    .idempotency);
                 handle
             })
             .tenant(::idem_runtime::__private::TenantId::tenant_id(&(account.id)))
@@ -59,5 +64,4 @@ async fn create_payment(
                 <() as ::idem_runtime::__private::IntoResponse>::into_response,
             )
         })
-        .await
 }

@@ -3,13 +3,10 @@ use axum::Json;
 use idem_runtime::{Claim, Lease};
 use idem_ui::{Account, Payment};
 use sqlx::Postgres;
-async fn create_charge(
+fn create_charge(
     arg0: Account,
-    arg3: ::idem_runtime::__private::Idempotent<
-        Json<Payment>,
-        ::idem_runtime::__private::Lease<Postgres>,
-    >,
-) -> ::idem_runtime::__private::Response {
+    arg3: ::idem_runtime::__private::Idempotent<Json<Payment>, Postgres>,
+) -> ::idem_runtime::__private::Run {
     async fn create_charge(
         account: Account,
         lease: &Lease<Postgres>,
@@ -38,5 +35,4 @@ async fn create_charge(
                 <String as ::idem_runtime::__private::IntoResponse>::into_response,
             )
         })
-        .await
 }

@@ -1,8 +1,8 @@
 //! Nothing is taken from the request.
 use sqlx::PgConnection;
-async fn close_reports(
-    call: ::idem_runtime::__private::Idempotent<(), PgConnection>,
-) -> ::idem_runtime::__private::Response {
+fn close_reports(
+    call: ::idem_runtime::__private::Idempotent<(), ::idem_runtime::__private::Postgres>,
+) -> ::idem_runtime::__private::Run {
     async fn close_reports(_tx: &mut PgConnection) {}
     let request = {
         call.options(const { &::idem_runtime::__private::Policy::new("reports.close") })
@@ -18,5 +18,4 @@ async fn close_reports(
                 <() as ::idem_runtime::__private::IntoResponse>::into_response,
             )
         })
-        .await
 }

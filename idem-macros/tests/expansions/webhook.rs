@@ -3,9 +3,12 @@ use std::time::Duration;
 use axum::Json;
 use idem_ui::Payment;
 use sqlx::SqliteConnection;
-async fn on_paid(
-    arg1: ::idem_runtime::__private::Idempotent<Json<Payment>, SqliteConnection>,
-) -> ::idem_runtime::__private::Response {
+fn on_paid(
+    arg1: ::idem_runtime::__private::Idempotent<
+        Json<Payment>,
+        ::idem_runtime::__private::Sqlite,
+    >,
+) -> ::idem_runtime::__private::Run {
     async fn on_paid(tx: &mut SqliteConnection, Json(payment): Json<Payment>) {
         let _ = (&payment,);
         let _ = (tx, payment);
@@ -35,5 +38,4 @@ async fn on_paid(
                 <() as ::idem_runtime::__private::IntoResponse>::into_response,
             )
         })
-        .await
 }

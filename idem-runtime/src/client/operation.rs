@@ -176,7 +176,8 @@ fn keyed(
     header: HeaderName,
     key: Key,
 ) -> Result<Operation, OperationError> {
-    let mut value = HeaderValue::from_str(key.as_str()).map_err(|_| InvalidKey::Character)?;
+    let mut value =
+        HeaderValue::from_str(&key.to_field_value()).map_err(|_| InvalidKey::Character)?;
     value.set_sensitive(true);
     operation.request.headers_mut().insert(header, value);
     operation.key = Some(key);

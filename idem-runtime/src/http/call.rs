@@ -12,26 +12,33 @@ use futures_util::stream;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 
-use crate::connection::AtomicConnection;
 use crate::handle::Idempotency;
-use crate::leased::Lease;
 use crate::store::Backend;
 
 /// What [`#[idempotent]`](macro@crate::idempotent) puts around a handler's last extractor. It is
 /// here to be looked up: nobody writes it, but rustc shows it where a router refuses a handler.
 ///
-/// `Idempotent<Json<Payment>, PgConnection>` in a message is the handler's own `Json<Payment>`, in a
-/// handler with `tx: &mut PgConnection`. It is an extractor where `Json<Payment>` is one and the
-/// router's state holds an `Idempotency<Postgres>` ([`HandleSource`]). When neither seems to be
-/// amiss, put `#[axum::debug_handler(state = App)]` *below* `#[idempotent]`: rustc then says what is.
+/// `Idempotent<Json<Payment>>` in a message is the handler's own `Json<Payment>`. It is an extractor
+/// where `Json<Payment>` is one and the router's state holds an `Idempotency<DB>` ([`HandleSource`])
+/// of the handler's database, which is the second parameter where it is not the usual one. When neither seems to be amiss, put
+/// `#[axum::debug_handler(state = App)]` *below* `#[idempotent]`: rustc then says what is.
 // It implements `FromRequest` or `FromRequestParts` as `T` does, so that handlers without a body
-// work too. `C` is what the handler's reference parameter points to.
+// work too.
 #[derive(Debug)]
-pub struct Idempotent<T, C: HandleOf> {
+pub struct Idempotent<T, DB: HandleOf = Usual> {
     value: T,
     pub(super) received: Received,
-    pub(super) handle: C::Handle,
+    pub(super) handle: DB::Handle,
 }
+
+/// The database that goes without saying: rustc leaves out what a parameter is by default, and its
+/// message about a handler stays as short as the one about a plain function.
+#[cfg(feature = "postgres")]
+type Usual = sqlx::Postgres;
+#[cfg(all(feature = "sqlite", not(feature = "postgres")))]
+type Usual = sqlx::Sqlite;
+#[cfg(not(any(feature = "sqlite", feature = "postgres")))]
+type Usual = ();
 
 /// The request as the HTTP layer received it.
 #[derive(Debug)]
@@ -44,10 +51,10 @@ pub(super) struct Received {
     pub(super) body: Option<Bytes>,
 }
 
-impl<T, C: HandleOf> Idempotent<T, C> {
+impl<T, DB: HandleOf> Idempotent<T, DB> {
     /// Takes the handler's own argument out.
     #[doc(hidden)]
-    pub fn split(self) -> (Idempotent<(), C>, T) {
+    pub fn split(self) -> (Idempotent<(), DB>, T) {
         (
             Idempotent {
                 value: (),
@@ -77,10 +84,10 @@ impl Received {
     }
 }
 
-/// Which handle a handler needs: that of its connection, of its lease, or none from the state.
+/// Which handle a handler needs: that of its database, or none from the state.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no database connection that can hold the idempotency key",
-    label = "expected `PgConnection`, `SqliteConnection`, or a `Transaction` of their databases",
+    message = "`{Self}` is not a database that holds idempotency keys",
+    label = "expected `sqlx::Postgres` or `sqlx::Sqlite`",
     note = "the features `postgres` and `sqlite` of `idem-runtime` turn them on"
 )]
 pub trait HandleOf {
@@ -89,12 +96,7 @@ pub trait HandleOf {
 }
 
 #[diagnostic::do_not_recommend]
-impl<C: AtomicConnection> HandleOf for C {
-    type Handle = Idempotency<C::Database>;
-}
-
-#[diagnostic::do_not_recommend]
-impl<DB: Backend> HandleOf for Lease<DB> {
+impl<DB: Backend> HandleOf for DB {
     type Handle = Idempotency<DB>;
 }
 
@@ -136,6 +138,7 @@ impl<S> HandleSource<S> for () {
 }
 
 /// A state is often shared by an `Arc`, for which nobody else could implement this.
+#[diagnostic::do_not_recommend]
 impl<S, DB> FromRef<Arc<S>> for Idempotency<DB>
 where
     DB: Backend,
@@ -146,11 +149,12 @@ where
     }
 }
 
-impl<S, T, C> FromRequestParts<S> for Idempotent<T, C>
+#[diagnostic::do_not_recommend]
+impl<S, T, DB> FromRequestParts<S> for Idempotent<T, DB>
 where
     S: Send + Sync,
     T: FromRequestParts<S>,
-    C: HandleOf<Handle: HandleSource<S>>,
+    DB: HandleOf<Handle: HandleSource<S>>,
 {
     type Rejection = T::Rejection;
 
@@ -160,16 +164,17 @@ where
         Ok(Self {
             value,
             received,
-            handle: C::Handle::from_state(state),
+            handle: DB::Handle::from_state(state),
         })
     }
 }
 
-impl<S, T, C> FromRequest<S> for Idempotent<T, C>
+#[diagnostic::do_not_recommend]
+impl<S, T, DB> FromRequest<S> for Idempotent<T, DB>
 where
     S: Send + Sync,
     T: FromRequest<S>,
-    C: HandleOf<Handle: HandleSource<S>>,
+    DB: HandleOf<Handle: HandleSource<S>>,
 {
     type Rejection = Response;
 
@@ -195,19 +200,34 @@ where
         Ok(Self {
             value,
             received,
-            handle: C::Handle::from_state(state),
+            handle: DB::Handle::from_state(state),
         })
     }
 }
 
-/// Stands for an argument that is not the last, where `#[debug_handler]` names the router's state.
-pub fn extractor<T: FromRequestParts<S> + Send, S>() {}
+/// What an argument that is not the last has to be, where `#[debug_handler]` names the router's state.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no extractor of a router with the state `{S}`",
+    note = "an argument before the last implements `axum::extract::FromRequestParts`; what reads the body comes last"
+)]
+pub trait Extractor<S> {
+    /// Named, and never called.
+    fn is_extractor() {}
+}
 
-/// Stands for the last argument.
-pub fn last_extractor<T: FromRequest<S, M> + Send, S, M>() {}
+impl<S, T: FromRequestParts<S> + Send> Extractor<S> for T {}
 
-/// Stands for the handle.
-pub fn state_with_handle<S, C: HandleOf<Handle: HandleSource<S>>>() {}
+/// The same of the last argument.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no extractor of a router with the state `{S}`",
+    note = "the last argument implements `axum::extract::FromRequestParts` or `FromRequest`; JSON is read by `Json<…>` of what is `serde::Deserialize`"
+)]
+pub trait LastExtractor<S, M> {
+    /// Named, and never called.
+    fn is_extractor() {}
+}
+
+impl<S, M, T: FromRequest<S, M> + Send> LastExtractor<S, M> for T {}
 
 /// A body that fails with an error that was met before. axum looks two layers deep for the limit
 /// that it answers with 413; `Body::from_stream` would add a third.

@@ -5,40 +5,42 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sqlx::Transaction;
 
-use super::options::{Claimed, Options};
+use super::options::{Claimed, Requested};
 use super::problem::{Problem, ProblemKind, Renderer};
 use super::reply;
+use super::run::Run;
 use crate::atomic::{Atomic, Work};
 use crate::claim::Claim;
 use crate::connection::AtomicConnection;
 use crate::engine::{Answer, Done};
 use crate::error::InvalidRequest;
+use crate::given::Options;
 use crate::handle::Idempotency;
 use crate::leased::{Lease, Leased, LeasedWork};
 use crate::observe;
-use crate::policy::Policy;
+use crate::policy::{Policy, TTL_RANGE};
 use crate::record::{Kept, Record};
 use crate::store::Backend;
 
-impl<DB: Backend> Options<Idempotency<DB>> {
+impl<DB: Backend> Options<Requested<Idempotency<DB>>> {
     /// Runs the handler once for its key, in the transaction that also holds the key.
     ///
     /// Boxed, so that the handler's closure is no part of the caller's future: its `'static`
     /// connection type is erased there, and the future would not count as `Send`.
-    pub fn run_atomic<C, F>(self, handler: F) -> BoxFuture<'static, Response>
+    pub fn run_atomic<C, F>(self, handler: F) -> Run
     where
         C: AtomicConnection<Database = DB>,
         F: for<'t> FnOnce(&'t mut C, &'t Claim) -> BoxFuture<'t, Response> + Send + 'static,
     {
-        self.atomic::<C>(Box::new(handler)).boxed()
+        Run::new(self.atomic::<C>(Box::new(handler)))
     }
 
     /// Runs the handler once for its key, under a lease.
-    pub fn run_leased<F>(self, handler: F) -> BoxFuture<'static, Response>
+    pub fn run_leased<F>(self, handler: F) -> Run
     where
         F: for<'t> FnOnce(&'t Lease<DB>, &'t Claim) -> BoxFuture<'t, Response> + Send + 'static,
     {
-        self.leased(Box::new(handler)).boxed()
+        Run::new(self.leased(Box::new(handler)))
     }
 
     async fn atomic<C>(mut self, run: RunAtomic<C>) -> Response
@@ -79,9 +81,11 @@ impl<DB: Backend> Options<Idempotency<DB>> {
             max_response,
         };
         let answer = match self.into_claim() {
+            Ok(Claimed::WithKey(job)) => handle.execute(job, Leased(work)).await,
             // Without a key of the client's the run has one of its own, and claims that: the
-            // steps are the same, and nobody can ask for them again.
-            Ok(Claimed::WithKey(job) | Claimed::WithoutKey(job)) => {
+            // steps are the same. Nobody can ask for them again, so nothing is kept for long.
+            Ok(Claimed::WithoutKey(mut job)) => {
+                job.policy.ttl = *TTL_RANGE.start();
                 handle.execute(job, Leased(work)).await
             }
             Err(invalid) => return refuse(&handle, scope, invalid),

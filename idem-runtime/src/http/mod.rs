@@ -7,13 +7,14 @@ mod handler;
 mod options;
 mod problem;
 mod reply;
+mod run;
 
-pub use call::{HandleOf, HandleSource, Idempotent};
-pub use call::{extractor, last_extractor, state_with_handle};
-pub use options::Options;
+pub use call::{Extractor, HandleOf, HandleSource, Idempotent, LastExtractor};
+pub use options::Requested;
 pub(crate) use problem::Renderer;
 pub use problem::{Problem, ProblemKind};
 pub use reply::Recorded;
 pub(crate) use reply::kept;
 #[cfg(any(test, idem_fuzzing))]
 pub(crate) use reply::replay;
+pub use run::Run;

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 use uuid::Uuid;
@@ -11,102 +10,68 @@ use super::call::{HandleOf, Idempotent, Received};
 use crate::claim::Identity;
 use crate::engine::Job;
 use crate::error::InvalidRequest;
-use crate::fingerprint::{Fingerprint, FingerprintedRequest, JsonWriter, JsonWritten};
-use crate::given::Given;
+use crate::fingerprint::{Fingerprint, FingerprintedRequest};
+use crate::given::{Given, Options};
 use crate::handle::Idempotency;
 use crate::key::{InvalidKey, Key};
 use crate::policy::{KeySource, Policy};
 use crate::store::Backend;
-use crate::tenant::{InvalidTenant, Tenant};
+use crate::tenant::InvalidTenant;
 
-/// The values of an attribute's options for one request.
+/// A request, and the handle for it: `()` until the `store` option has said where it is.
 #[derive(Debug)]
-#[must_use]
-pub struct Options<H> {
+pub struct Requested<H> {
     received: Received,
     handle: H,
-    given: Given,
 }
 
-impl<C: HandleOf> Idempotent<(), C> {
+impl<DB: HandleOf> Idempotent<(), DB> {
     /// Begins to collect the options.
     #[doc(hidden)]
-    pub fn options(self, policy: &Policy) -> Options<C::Handle> {
-        Options {
+    pub fn options(self, policy: &Policy) -> Options<Requested<DB::Handle>> {
+        let requested = Requested {
             received: self.received,
             handle: self.handle,
-            given: Given::new(policy),
-        }
+        };
+        Options::of(requested, policy)
     }
 }
 
-impl<H> Options<H> {
-    /// Takes the tenant's identifier.
-    ///
-    /// The expansion asks the trait for it, and not this method: rustc then underlines the value,
-    /// and does not go on about a bound that is written here.
-    #[allow(clippy::needless_pass_by_value, reason = "what the trait has returned")]
-    pub fn tenant(mut self, tenant: Cow<'_, str>) -> Self {
-        self.given.tenant(&*tenant);
-        self
-    }
-
-    /// Says that all callers share their keys.
-    pub fn shared_tenant(mut self) -> Self {
-        self.given.tenant = Some(Tenant::shared());
-        self
-    }
-
-    /// Takes the key from a value.
-    #[allow(clippy::needless_pass_by_value, reason = "what the trait has returned")]
-    pub fn key(mut self, key: Cow<'_, str>) -> Self {
-        self.given.key(&key);
-        self
-    }
-
-    /// Takes a value in the place of the whole request.
-    pub fn fingerprint(mut self, write: impl FnOnce(JsonWriter<'_, '_>) -> JsonWritten) -> Self {
-        self.given.fingerprint(write);
-        self
-    }
-
-    /// Takes a ttl that is no constant.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.given.ttl(ttl);
-        self
-    }
-}
-
-impl Options<()> {
+impl Options<Requested<()>> {
     /// Takes the handle from where the `store` option says.
-    pub fn store<DB: Backend>(self, handle: &Idempotency<DB>) -> Options<Idempotency<DB>> {
-        Options {
-            received: self.received,
+    pub fn store<DB: Backend>(
+        self,
+        handle: &Idempotency<DB>,
+    ) -> Options<Requested<Idempotency<DB>>> {
+        let source = Requested {
+            received: self.source.received,
             handle: handle.clone(),
+        };
+        Options {
+            source,
             given: self.given,
         }
     }
 }
 
-impl<DB: Backend> Options<Idempotency<DB>> {
+impl<DB: Backend> Options<Requested<Idempotency<DB>>> {
     /// Takes the handle, and lays its overrides over the policy.
     pub(super) fn with_overrides(&mut self) -> (Idempotency<DB>, Policy) {
-        self.given.policy = self.handle.effective(self.given.policy);
-        (self.handle.clone(), self.given.policy)
+        let handle = &self.source.handle;
+        self.given.policy = handle.effective(self.given.policy);
+        (handle.clone(), self.given.policy)
     }
 
     /// Settles key, tenant, and fingerprint, in this order.
     pub(super) fn into_claim(self) -> Result<Claimed, InvalidRequest> {
-        let Self {
-            received, given, ..
-        } = self;
+        let received = self.source.received;
         let Given {
             policy,
             tenant,
             key,
             fingerprint,
             invalid,
-        } = given;
+        } = self.given;
         let key = match policy.key {
             // A safe method has no effect to protect (RFC 9110 section 9.2.1).
             _ if is_safe(&received.method) => None,

@@ -248,10 +248,17 @@ impl Renderer {
         Self(Arc::new(render))
     }
 
-    /// Renders with the hook, if there is one; the retry time is never lost.
+    /// Renders with the hook, if there is one; the retry time is never lost, and a hook that sets no
+    /// status makes no success of a refusal.
     pub(crate) fn render(hook: Option<&Self>, problem: Problem) -> Response {
         match hook {
-            Some(Self(render)) => with_retry_after(render(&problem), &problem),
+            Some(Self(render)) => {
+                let mut response = render(&problem);
+                if response.status().is_success() {
+                    *response.status_mut() = problem.status();
+                }
+                with_retry_after(response, &problem)
+            }
             None => problem.into_response(),
         }
     }

@@ -31,29 +31,33 @@ pub struct Recorded(Response);
 
 /// The handler's decision, on its way in the response's extensions.
 #[derive(Clone, Copy, Debug)]
-struct Overrule(Disposition);
+enum Overrule {
+    /// Judged by the status that the response has in the end: `(StatusCode, Recorded)` changes it.
+    Keep,
+    KeepWithWrites,
+    Release,
+}
 
 impl Recorded {
     /// Keeps the answer as its status would be kept: a 2xx or 3xx with the handler's writes, any
     /// other without them.
     pub fn keep(response: impl IntoResponse) -> Self {
-        let response = response.into_response();
-        let disposition = Record::All.disposition(response.status().as_u16());
-        Self::overruled(response, disposition)
+        Self::overruled(response, Overrule::Keep)
     }
 
     /// Keeps the answer and commits the handler's writes, whatever the status.
     pub fn keep_with_writes(response: impl IntoResponse) -> Self {
-        Self::overruled(response.into_response(), Disposition::KeepWithWrites)
+        Self::overruled(response, Overrule::KeepWithWrites)
     }
 
     /// Rolls the handler's writes back and frees the key, whatever the status: a retry runs again.
     pub fn release(response: impl IntoResponse) -> Self {
-        Self::overruled(response.into_response(), Disposition::Release)
+        Self::overruled(response, Overrule::Release)
     }
 
-    fn overruled(mut response: Response, disposition: Disposition) -> Self {
-        response.extensions_mut().insert(Overrule(disposition));
+    fn overruled(response: impl IntoResponse, overrule: Overrule) -> Self {
+        let mut response = response.into_response();
+        response.extensions_mut().insert(overrule);
         Self(response)
     }
 }
@@ -66,11 +70,13 @@ impl IntoResponse for Recorded {
 
 /// Decides what becomes of a handler's response and takes it apart for the store.
 pub(crate) async fn done(mut response: Response, record: Record, limit: usize) -> Done<Response> {
-    let by_status = record.disposition(response.status().as_u16());
-    let disposition = response
-        .extensions_mut()
-        .remove::<Overrule>()
-        .map_or(by_status, |Overrule(own)| own);
+    let status = response.status().as_u16();
+    let disposition = match response.extensions_mut().remove() {
+        None => record.disposition(status),
+        Some(Overrule::Keep) => Record::All.disposition(status),
+        Some(Overrule::KeepWithWrites) => Disposition::KeepWithWrites,
+        Some(Overrule::Release) => Disposition::Release,
+    };
     if disposition == Disposition::Release {
         return Done {
             value: response,

@@ -3,19 +3,22 @@
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, select};
-use tokio::time::{Instant, sleep};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::owner::{Fenced, Owner};
 use super::step::Lease;
 use crate::claim::{Claim, Decision, decide};
 use crate::engine::{
     Answer, Attempt, Attempted, Done, Job, SETTLE_LIMIT, SETTLE_PAUSE, STORE_LIMIT, left_until,
-    replay, report,
+    replay, report, silence,
 };
 use crate::error::{Refusal, StoreError};
 use crate::handle::Idempotency;
@@ -59,11 +62,7 @@ impl<DB: Backend, W: LeasedWork<DB>> Attempt<DB> for Leased<W> {
         job: Job,
         ticket: Ticket,
     ) -> Attempted<W::Value, Self> {
-        let claiming = {
-            let (handle, job) = (handle.clone(), job.clone());
-            async move { handle.claim_leased(&job).await }
-        };
-        let (owner, steps) = match handle.in_time(STORE_LIMIT, claiming).await {
+        let (owner, steps) = match handle.claim_in_time(&job).await {
             Ok(Claimed::Ours(owner, steps)) => (owner, steps),
             Ok(Claimed::Elsewhere) => {
                 ticket.over(Over::Elsewhere);
@@ -81,12 +80,7 @@ impl<DB: Backend, W: LeasedWork<DB>> Attempt<DB> for Leased<W> {
         };
         if !ticket.starts() {
             // The client was told that the store is down, so the work must not run.
-            if let Err(error) = handle
-                .in_time(STORE_LIMIT, Arc::clone(&owner).release())
-                .await
-            {
-                report(&error);
-            }
+            owner.give_back().await;
             return Attempted::refused(Refusal::StoreUnavailable);
         }
         let attempt = u32::try_from(owner.fence.token.attempt).unwrap_or(u32::MAX);
@@ -133,6 +127,25 @@ async fn run<DB: Backend, W: LeasedWork<DB>>(
 }
 
 impl<DB: Backend> Idempotency<DB> {
+    /// Claims the key, unless the store stays silent for too long. A claim that comes through later
+    /// has no one to work for it, and is given back.
+    async fn claim_in_time(&self, job: &Job) -> Result<Claimed<DB>, StoreError> {
+        let (sender, mut claimed) = oneshot::channel();
+        let (handle, job) = (self.clone(), job.clone());
+        let claiming = async move {
+            let late = sender.send(handle.claim_leased(&job).await);
+            if let Err(Ok(Claimed::Ours(owner, _))) = late {
+                owner.give_back().await;
+            }
+        };
+        self.tasks().spawn(claiming.in_current_span());
+        if let Ok(Ok(in_time)) = timeout(STORE_LIMIT, &mut claimed).await {
+            return in_time;
+        }
+        claimed.close();
+        claimed.try_recv().unwrap_or_else(|_| Err(silence()))
+    }
+
     /// Claims the key in a committed row, or takes it over.
     async fn claim_leased(&self, job: &Job) -> Result<Claimed<DB>, StoreError> {
         let key = self.columns(&job.identity);
@@ -198,7 +211,7 @@ impl<DB: Backend> Idempotency<DB> {
         let open = steps.iter().find(|step| step.result.is_none());
         let parks = open.filter(|_| job.policy.on_takeover == OnTakeover::Reconcile);
         if let Some(step) = parks {
-            lease::park(&mut writing.tx, sql, &fence)
+            lease::park(&mut writing.tx, sql, &fence, terms.ttl)
                 .await
                 .map_err(store_error::<DB>)?;
             tracing::error!(
@@ -219,6 +232,8 @@ impl<DB: Backend> Idempotency<DB> {
             identity: Arc::clone(&job.identity),
             fence,
             terms,
+            on_takeover: job.policy.on_takeover,
+            begun: AtomicU32::new(0),
             lost: CancellationToken::new(),
         };
         Ok(Some(Claimed::Ours(Arc::new(owner), steps)))
@@ -239,6 +254,14 @@ impl<DB: Backend> Idempotency<DB> {
 }
 
 impl<DB: Backend> Owner<DB> {
+    /// Gives a claim back for which nobody works.
+    async fn give_back(self: Arc<Self>) {
+        let releasing = Arc::clone(&self).release();
+        if let Err(error) = self.in_time(releasing).await {
+            report(&error);
+        }
+    }
+
     async fn in_time<T, F>(&self, operation: F) -> Result<T, StoreError>
     where
         T: Send + 'static,

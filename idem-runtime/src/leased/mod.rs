@@ -14,6 +14,7 @@ mod operate;
 mod owner;
 mod step;
 
+#[cfg(feature = "axum")]
 pub(crate) use attempt::{Leased, LeasedWork};
 pub use operate::{KeyState, KeyStatus, SettleError, Settlement, StepStatus};
 pub use step::{Lease, StepError};

@@ -67,7 +67,7 @@ pub struct StepStatus {
 pub struct Settlement {
     who: String,
     why: String,
-    ttl: Duration,
+    ttl: Option<Duration>,
 }
 
 impl Settlement {
@@ -76,12 +76,12 @@ impl Settlement {
         Self {
             who: who.into(),
             why: why.into(),
-            ttl: Duration::from_hours(24),
+            ttl: None,
         }
     }
 
-    /// Sets how long the settled key is kept from now on: 1 second to 400 days, by default 24
-    /// hours.
+    /// Sets how long the settled key is kept from now on: 1 second to 400 days. By default it is 24
+    /// hours, and no less than the key would have been kept without the operator's word.
     ///
     /// # Errors
     /// [`InvalidRequest::Ttl`] when it is out of range.
@@ -89,7 +89,7 @@ impl Settlement {
         if !TTL_RANGE.contains(&ttl) {
             return Err(InvalidRequest::Ttl(ttl));
         }
-        self.ttl = ttl;
+        self.ttl = Some(ttl);
         Ok(self)
     }
 }
@@ -250,7 +250,7 @@ impl<DB: Backend> Idempotency<DB> {
         &self,
         key: &KeyColumns,
         outcome: Option<&ResponseColumns>,
-        ttl: Duration,
+        ttl: Option<Duration>,
     ) -> Result<Settled, StoreError> {
         let sql = &self.statements().lease;
         let mut writing = self.begin(Limits::for_ours(SETTLE_LIMIT)).await?;

@@ -2,6 +2,7 @@
 //! the attempt, and runs to its end even when who asked for it is gone.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -12,6 +13,7 @@ use crate::claim::{Identity, State};
 use crate::engine::report;
 use crate::error::StoreError;
 use crate::handle::{Idempotency, Writing};
+use crate::policy::{OnTakeover, TTL_RANGE};
 use crate::store::lease::{self, Fence, Terms};
 use crate::store::{AtSavepoint, Backend, Limits, ResponseColumns, StoredRow, store_error};
 
@@ -22,6 +24,9 @@ pub(super) struct Owner<DB: Backend> {
     pub(super) identity: Arc<Identity>,
     pub(super) fence: Fence,
     pub(super) terms: Terms,
+    pub(super) on_takeover: OnTakeover,
+    /// Steps that this run began and did not finish.
+    pub(super) begun: AtomicU32,
     /// Set once a statement has found another attempt, or a parked key, in its place.
     pub(super) lost: CancellationToken,
 }
@@ -52,20 +57,31 @@ impl<DB: Backend> Owner<DB> {
     /// Renews the lease: the claim holds from now on as long as at first.
     pub(super) async fn renew(self: Arc<Self>) -> Result<Fenced, StoreError> {
         let mut writing = self.begin().await?;
-        let renewed = self.renew_in(&mut writing).await;
+        let begun = self.begun.load(Ordering::SeqCst);
+        let renewed = self.renew_in(&mut writing, begun).await;
         self.end(writing, renewed).await
     }
 
-    async fn renew_in(&self, writing: &mut Writing<DB>) -> Result<bool, sqlx::Error> {
+    /// Renews the lease with `begun` steps open. One that only an operator can judge keeps the key from
+    /// expiring, and so from being claimed as a new one.
+    async fn renew_in(&self, writing: &mut Writing<DB>, begun: u32) -> Result<bool, sqlx::Error> {
+        let open = begun > 0 && self.on_takeover == OnTakeover::Reconcile;
+        let ttl = if open {
+            *TTL_RANGE.end()
+        } else {
+            self.terms.ttl
+        };
+        let terms = Terms { ttl, ..self.terms };
         let sql = &self.handle.statements().lease;
-        lease::renew(&mut writing.tx, sql, &self.fence, self.terms).await
+        lease::renew(&mut writing.tx, sql, &self.fence, terms).await
     }
 
     /// Notes that a step begins, under a whole lease.
     pub(super) async fn begin_step(&self, name: &str) -> Result<Fenced, StoreError> {
         let mut writing = self.begin().await?;
         let sql = &self.handle.statements().lease;
-        let begun = match self.renew_in(&mut writing).await {
+        let open = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        let begun = match self.renew_in(&mut writing, open).await {
             Ok(true) => lease::begin_step(&mut writing.tx, sql, &self.fence, name).await,
             other => other,
         };
@@ -76,7 +92,12 @@ impl<DB: Backend> Owner<DB> {
     pub(super) async fn end_step(&self, name: &str, result: Vec<u8>) -> Result<Fenced, StoreError> {
         let sealed = self.handle.seal_step(&self.identity, name, result)?;
         let writing = self.begin().await?;
-        self.record(writing, name, &sealed).await
+        let left = self.begun.load(Ordering::SeqCst).saturating_sub(1);
+        let recorded = self.record(writing, name, &sealed, left).await?;
+        if recorded == Fenced::Done {
+            self.begun.fetch_sub(1, Ordering::SeqCst);
+        }
+        Ok(recorded)
     }
 
     /// Records a step's result in the transaction that holds its writes.
@@ -91,7 +112,10 @@ impl<DB: Backend> Owner<DB> {
             Err(error) => Err(error),
         };
         match ready {
-            Ok((AtSavepoint::Done, sealed)) => self.record(writing, name, &sealed).await,
+            Ok((AtSavepoint::Done, sealed)) => {
+                let begun = self.begun.load(Ordering::SeqCst);
+                self.record(writing, name, &sealed, begun).await
+            }
             Ok((AtSavepoint::Ended, _)) => {
                 writing.give_back().await;
                 Ok(Fenced::Ended)
@@ -122,9 +146,10 @@ impl<DB: Backend> Owner<DB> {
         mut writing: Writing<DB>,
         name: &str,
         sealed: &[u8],
+        begun: u32,
     ) -> Result<Fenced, StoreError> {
         let sql = &self.handle.statements().lease;
-        let recorded = match self.renew_in(&mut writing).await {
+        let recorded = match self.renew_in(&mut writing, begun).await {
             Ok(true) => lease::end_step(&mut writing.tx, sql, &self.fence, name, sealed).await,
             other => other,
         };
@@ -155,7 +180,7 @@ impl<DB: Backend> Owner<DB> {
     pub(super) async fn park(&self) -> Result<Fenced, StoreError> {
         let mut writing = self.begin().await?;
         let sql = &self.handle.statements().lease;
-        let parked = lease::park(&mut writing.tx, sql, &self.fence).await;
+        let parked = lease::park(&mut writing.tx, sql, &self.fence, self.terms.ttl).await;
         self.end(writing, parked).await
     }
 

@@ -185,8 +185,9 @@ pub(crate) async fn park<DB: Store>(
     tx: &mut Tx<DB>,
     sql: &LeaseStatements,
     fence: &Fence,
+    ttl: Duration,
 ) -> Result<bool, sqlx::Error> {
-    fenced(tx, &sql.park, fence, &[]).await
+    fenced(tx, &sql.park, fence, &[Bind::Int(millis(ttl))]).await
 }
 
 /// A key without its response; times in milliseconds since the Unix epoch.
@@ -295,13 +296,13 @@ pub(crate) async fn clear_steps<DB: Store>(
 }
 
 /// Finishes a key by an operator's word, or frees it for the next attempt when there is no
-/// outcome; false when it is not the operator's to settle.
+/// outcome. Without a ttl it is kept for a day, and no less than before; false when it is not the operator's to settle.
 pub(crate) async fn settle<DB: Store>(
     tx: &mut Tx<DB>,
     sql: &LeaseStatements,
     key: &KeyColumns,
     outcome: Option<&ResponseColumns>,
-    ttl: Duration,
+    ttl: Option<Duration>,
 ) -> Result<bool, sqlx::Error> {
     let nothing = ResponseColumns::default();
     let columns = outcome.unwrap_or(&nothing);
@@ -315,7 +316,8 @@ pub(crate) async fn settle<DB: Store>(
         Bind::Small(columns.status),
         Bind::Bytes(columns.headers.as_deref()),
         Bind::Bytes(columns.body.as_deref()),
-        Bind::Int(millis(ttl)),
+        Bind::Int(millis(ttl.unwrap_or(Duration::from_hours(24)))),
+        Bind::Small(Some(i16::from(ttl.is_none()))),
     ];
     let settled = DB::execute(tx, &sql.settle, &binds).await? == 1;
     if settled && outcome.is_none() {

@@ -13,6 +13,7 @@ stamp!(
     another_request_with_a_key_in_flight_is_refused_for_good,
     a_duplicate_that_waits_gets_the_first_answer,
     a_duplicate_that_has_waited_long_enough_is_told_to_come_back,
+    a_time_without_an_end_is_a_long_one,
     a_duplicate_that_waits_runs_when_the_first_is_released,
     another_request_does_not_wait_to_be_refused,
     twenty_duplicates_at_once_run_once,
@@ -124,6 +125,22 @@ async fn a_duplicate_that_has_waited_long_enough_is_told_to_come_back(kind: Kind
 
     app.script.gate.open();
     assert_eq!(first.answer().await.status, 201);
+}
+
+async fn a_time_without_an_end_is_a_long_one(kind: Kind) {
+    let for_ever = Overrides::new().wait(Duration::MAX).timeout(Duration::MAX);
+    let settings = vec![Setting::Scope("effects.patient", for_ever)];
+    let app = TestApp::with(
+        kind,
+        Setup {
+            settings,
+            ..Setup::default()
+        },
+    )
+    .await;
+    let first = app.post("/patient").key("k").await;
+    assert_eq!(first.status, 201, "{first:?}");
+    app.post("/patient").key("k").await.assert_replays(&first);
 }
 
 async fn a_duplicate_that_waits_runs_when_the_first_is_released(kind: Kind) {

@@ -74,6 +74,8 @@ async fn a_commit_that_fails_is_no_success(kind: Kind) {
     answer.assert_refused(503, "transaction-aborted");
     app.assert_untouched().await;
 
+    // The server says that a commit failed before it lets go of the locks.
+    app.until_no_transaction_is_open().await;
     app.script.statements([]);
     assert_eq!(app.post("/effects").key("k").await.status, 201);
     assert_eq!(app.effects().await, 1);

@@ -10,6 +10,7 @@ stamp!(
     a_kept_refusal_keeps_the_answer_and_not_the_writes,
     a_released_failure_frees_the_key,
     a_handler_can_keep_what_would_be_released,
+    what_is_kept_is_judged_by_the_status_that_is_sent,
     a_handler_can_keep_a_refusal_with_its_writes,
     a_handler_can_release_what_would_be_kept,
     a_rejection_before_the_handler_stores_nothing,
@@ -116,6 +117,17 @@ async fn a_handler_can_keep_what_would_be_released(kind: Kind) {
     assert_eq!(first.status, 409);
     app.post("/keep").key("k").await.assert_replays(&first);
     assert_eq!((app.effects().await, app.keys().await), (0, 1));
+}
+
+async fn what_is_kept_is_judged_by_the_status_that_is_sent(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    // The handler's work says 201, and the tuple around it 409.
+    let first = app.post("/keep-as-conflict").key("k").await;
+    assert_eq!((first.status, app.effects().await), (409, 0));
+    app.post("/keep-as-conflict")
+        .key("k")
+        .await
+        .assert_replays(&first);
 }
 
 async fn a_handler_can_keep_a_refusal_with_its_writes(kind: Kind) {

@@ -22,9 +22,6 @@ stamp!(
     what_was_asked_before_an_answer_is_no_news_after_it,
 );
 
-/// How the message begins that begins a transaction.
-const BEGIN: &str = "set transaction isolation level";
-
 type Cut = fn() -> Fault;
 
 const BEFORE_AND_AFTER: [Cut; 2] = [|| Fault::CutBefore, || Fault::CutAfter];
@@ -50,7 +47,7 @@ async fn assert_free(app: &TestApp) {
 }
 
 async fn a_connection_lost_before_the_handler_is_a_store_that_does_not_answer(kind: Kind) {
-    for statement in [BEGIN, "select current_setting('idem.gate')"] {
+    for statement in ["set transaction", "select current_setting('idem.gate')"] {
         for fault in BEFORE_AND_AFTER {
             let app = behind_a_proxy(kind).await;
             let answer = cut(&app, statement, fault()).await;
@@ -157,7 +154,10 @@ async fn a_server_that_goes_silent_keeps_no_key_in_memory(kind: Kind) {
         assert_eq!(retry.status, 201, "{statement}: {retry:?}");
         assert_eq!((app.effects().await, app.keys().await), (1, 1));
     };
-    tokio::join!(at(BEGIN), at("select current_setting('idem.gate')"));
+    tokio::join!(
+        at("set transaction"),
+        at("select current_setting('idem.gate')")
+    );
 }
 
 async fn a_server_that_goes_silent_leaves_no_request_without_a_key_waiting(kind: Kind) {
@@ -173,7 +173,7 @@ async fn a_server_that_goes_silent_leaves_no_request_without_a_key_waiting(kind:
         assert_eq!(app.post("/optional").await.status, 201);
     };
     tokio::join!(
-        at(BEGIN, "store-unavailable", 0),
+        at("set transaction", "store-unavailable", 0),
         at("release savepoint idem_work", "outcome-unknown", 1),
         at("commit", "outcome-unknown", 1),
     );

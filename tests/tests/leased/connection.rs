@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use idem_tests::client::Pending;
-use idem_tests::database::TestDatabase;
-use idem_tests::leased::{LeasedApp, LeasedSetup, Order};
-use idem_tests::proxy::{Fault, Proxy};
+use idem_tests::leased::LeasedApp;
+use idem_tests::proxy::Fault;
 use idem_tests::{Answer, Kind};
 use serde_json::Value;
+
+use crate::line::Line;
 
 stamp!(
     postgres: a_claim_whose_commit_is_unknown_knows_its_row,
@@ -26,33 +27,7 @@ stamp!(
 /// The points before a step's own commits: of its transaction, of its beginning, of its end.
 const BEFORE_A_COMMIT: [&str; 4] = ["claimed", "reserved", "charging", "recorded"];
 
-/// An application whose connections break where the test says.
-struct Line {
-    app: LeasedApp,
-    proxy: Proxy,
-    // The last field: the application goes before its database.
-    database: TestDatabase,
-}
-
 impl Line {
-    async fn start(kind: Kind, lease: Duration) -> Self {
-        let database = TestDatabase::create(kind).await;
-        let proxy = database.proxy().await;
-        let pool = database
-            .connect_through(&proxy, 5, Duration::from_secs(10))
-            .await;
-        let setup = LeasedSetup {
-            lease,
-            ..LeasedSetup::default()
-        };
-        let app = LeasedApp::on(&pool, setup, Order::default()).await;
-        Self {
-            app,
-            proxy,
-            database,
-        }
-    }
-
     /// Longer than the test, so that no heartbeat comes in between.
     async fn without_heartbeat(kind: Kind) -> Self {
         Self::start(kind, Duration::from_mins(5)).await
@@ -146,7 +121,7 @@ async fn a_claim_on_a_silent_connection_keeps_no_key_in_memory(kind: Kind) {
         line.assert_made(&answer, 1).await;
     };
     tokio::join!(
-        at("begin"),
+        at("set transaction"),
         at("insert into idempotency_keys"),
         at("commit")
     );
@@ -185,7 +160,7 @@ async fn a_renewal_on_a_silent_connection_loses_no_lease(kind: Kind) {
     gate.close();
     let running = line.app.order("k").start();
     gate.until_arrived(1).await;
-    line.proxy.fail("begin", Fault::Blackhole);
+    line.proxy.fail("set transaction", Fault::Blackhole);
     let claimed = line.app.find("k").await.locked_until;
     while line.app.find("k").await.locked_until == claimed {
         let meanwhile = elsewhere.order("k").await;

@@ -7,6 +7,7 @@ mod clock;
 mod connection;
 mod contract;
 mod crashes;
+mod line;
 mod logs;
 mod memory;
 mod operators;

@@ -1,5 +1,7 @@
 //! Reconciliation: a run that may have happened waits for an operator.
 
+use std::time::{Duration, SystemTime};
+
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use futures_util::FutureExt;
@@ -56,11 +58,33 @@ async fn a_step_that_may_have_happened_parks_the_key(kind: Kind) {
     assert_eq!(database.effects().await, 1);
 }
 
+async fn a_step_that_may_have_happened_outlives_the_ttl(kind: Kind) {
+    let (two, _lost) = abandoned_at(kind, "charging").await;
+    // Long after a key without an open question would have expired.
+    let month = if kind.is_sqlite() {
+        "30 * 86400000"
+    } else {
+        "interval '30 days'"
+    };
+    let later = format!("update idempotency_keys set expires_at = expires_at - {month}");
+    two.database.pool().execute(&later).await;
+    assert_eq!(two.second.handle.sweep().await.expect("a sweep"), 0);
+    two.second
+        .reconciled("k")
+        .await
+        .assert_refused(409, "needs-reconciliation");
+    assert_eq!(two.second.order.gates.at("charging").arrived(), 0);
+}
+
 async fn between_two_steps_nothing_is_open_and_the_run_resumes(kind: Kind) {
     let two = Two::start(kind).await;
     for point in ["claimed", "reserved", "recorded", "confirmed"] {
         let before = two.database.effects().await;
         let lost = two.abandon(kind, two.first.reconciled(point), point).await;
+        let key = two.second.find_reconciled(point).await;
+        let kept = key.expires_at.duration_since(SystemTime::now());
+        let two_days = Duration::from_hours(48);
+        assert!(kept.is_ok_and(|kept| kept < two_days), "{point}: {key:?}");
         let answer = two.second.reconciled(point).await;
         assert_eq!(answer.status, 201, "{point}: {answer:?}");
         two.first.order.gates.at(point).open();
@@ -127,6 +151,25 @@ async fn an_operator_releases_a_parked_key(kind: Kind) {
         (0, 1)
     );
     assert_eq!(database.effects().await, 2);
+}
+
+async fn an_operators_word_keeps_a_key_no_shorter(kind: Kind) {
+    let (two, _lost) = abandoned_at(kind, "charging").await;
+    two.second.reconciled("k").await;
+    let month = if kind.is_sqlite() {
+        "30 * 86400000"
+    } else {
+        "interval '30 days'"
+    };
+    // As in a scope that keeps its keys for longer.
+    let later = format!("update idempotency_keys set expires_at = expires_at + {month}");
+    two.database.pool().execute(&later).await;
+    let before = two.second.find_reconciled("k").await.expires_at;
+    two.second
+        .complete("k", "by hand")
+        .await
+        .expect("a parked key");
+    assert_eq!(two.second.find_reconciled("k").await.expires_at, before);
 }
 
 /// An owner that comes back after the operator's word changes nothing.
@@ -266,9 +309,11 @@ async fn a_failed_step_is_as_open_as_an_interrupted_one(kind: Kind) {
 
 stamp!(
     a_step_that_may_have_happened_parks_the_key,
+    a_step_that_may_have_happened_outlives_the_ttl,
     between_two_steps_nothing_is_open_and_the_run_resumes,
     an_operator_completes_a_parked_key,
     an_operator_releases_a_parked_key,
+    an_operators_word_keeps_a_key_no_shorter,
     an_owner_that_comes_back_does_not_overrule_a_completion,
     an_owner_that_comes_back_does_not_overrule_a_release,
     an_operator_settles_only_what_nobody_holds,

@@ -7,10 +7,11 @@ use axum::response::IntoResponse;
 use futures_util::FutureExt;
 use idem_runtime::KeyState;
 use idem_tests::database::{Pool, TestDatabase};
-use idem_tests::leased::{LeasedApp, LeasedSetup, Order};
+use idem_tests::leased::LeasedApp;
 use idem_tests::proxy::{Fault, Proxy};
 use idem_tests::{Gate, Kind};
 
+use crate::line::Line;
 use crate::{end_leases, until};
 
 /// An application behind a proxy, and one that is not.
@@ -23,16 +24,11 @@ struct Proxied {
 
 impl Proxied {
     async fn start(kind: Kind, lease: Duration) -> Self {
-        let database = TestDatabase::create(kind).await;
-        let proxy = database.proxy().await;
-        let pool = database
-            .connect_through(&proxy, 5, Duration::from_secs(10))
-            .await;
-        let setup = LeasedSetup {
-            lease,
-            ..LeasedSetup::default()
-        };
-        let app = LeasedApp::on(&pool, setup, Order::default()).await;
+        let Line {
+            app,
+            proxy,
+            database,
+        } = Line::start(kind, lease).await;
         let observer = LeasedApp::start(&database).await;
         Self {
             app,

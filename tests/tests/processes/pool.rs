@@ -80,7 +80,7 @@ async fn a_request_dropped_while_its_transaction_begins_leaves_a_clean_connectio
     app.proxy
         .as_ref()
         .expect("a proxy")
-        .fail("begin", Fault::Hold(begin.clone()));
+        .fail("set transaction", Fault::Hold(begin.clone()));
     let request = post("/patient", &[("idempotency-key", b"k")], b"");
     let client = Wire::send(app.address, &request).await;
     begin.until_arrived(1).await;

@@ -62,7 +62,9 @@ const FINISH: &str = fenced!(
 
 const RELEASE: &str = fenced!("update {keys} set locked_until = null");
 
-const PARK: &str = fenced!("update {keys} set state = 4, locked_until = null");
+/// It never expires as it is; what it says from now on counts once an operator has settled it.
+const PARK: &str =
+    fenced!("update {keys} set state = 4, locked_until = null, expires_at = {now} + $6 * {ms}");
 
 /// A run that left no step behind leaves nothing behind. A statement of its own after the release:
 /// its snapshot has every step that the release may have waited for.
@@ -98,7 +100,8 @@ delete from {steps} where tenant = $1 and scope = $2 and key = $3 and result is 
 const SETTLE: &str = "\
 update {keys} set state = $4, attempt = attempt + 1, status = $5, headers = $6, body = $7, \
 completed_at = case when $4 = 1 then null else {now} end, locked_until = null, \
-expires_at = {now} + $8 * {ms} \
+expires_at = case when $9 = 1 and expires_at > {now} + $8 * {ms} then expires_at \
+else {now} + $8 * {ms} end \
 where tenant = $1 and scope = $2 and key = $3 and state in (1, 4) \
 and (locked_until is null or locked_until <= {now})";
 

@@ -1,6 +1,8 @@
 #![allow(unused_variables)]
 
-use idem_ui::*;
+use axum::Router;
+use axum::routing::post;
+use idem_ui::{Account, App, Payment};
 
 #[axum::debug_handler(state = App)]
 async fn pay(account: Account) -> Payment {

@@ -1,6 +1,10 @@
 #![allow(unused_variables)]
 
-use idem_ui::*;
+use axum::Router;
+use axum::routing::post;
+use idem_runtime::idempotent;
+use idem_ui::{Account, App, Payment};
+use sqlx::PgConnection;
 
 #[idempotent(scope = "pay", tenant = account.id)]
 async fn pay(account: Account, tx: &mut PgConnection) -> Payment {

@@ -1,0 +1,11 @@
+#![allow(unused_variables)]
+
+use axum::Router;
+use axum::routing::post;
+use idem_ui::{Account, App, Payment};
+
+async fn pay(account: Account, payment: Payment) {}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

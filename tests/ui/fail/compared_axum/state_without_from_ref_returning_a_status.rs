@@ -1,0 +1,20 @@
+#![allow(unused_variables)]
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::post;
+use idem_runtime::Idempotency;
+use idem_ui::Account;
+use sqlx::Postgres;
+
+#[derive(Clone)]
+struct Other;
+
+async fn pay(account: Account, State(idempotency): State<Idempotency<Postgres>>) -> StatusCode {
+    StatusCode::CREATED
+}
+
+fn main() {
+    let _: Router<Other> = Router::new().route("/", post(pay));
+}

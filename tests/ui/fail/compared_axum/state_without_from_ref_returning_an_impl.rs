@@ -1,0 +1,24 @@
+#![allow(unused_variables)]
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use axum::routing::post;
+use idem_runtime::Idempotency;
+use idem_ui::Account;
+use sqlx::Postgres;
+
+#[derive(Clone)]
+struct Other;
+
+async fn pay(
+    account: Account,
+    State(idempotency): State<Idempotency<Postgres>>,
+) -> impl IntoResponse {
+    StatusCode::CREATED
+}
+
+fn main() {
+    let _: Router<Other> = Router::new().route("/", post(pay));
+}

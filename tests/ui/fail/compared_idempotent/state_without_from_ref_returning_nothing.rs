@@ -1,0 +1,17 @@
+#![allow(unused_variables)]
+
+use axum::Router;
+use axum::routing::post;
+use idem_runtime::idempotent;
+use idem_ui::Account;
+use sqlx::PgConnection;
+
+#[derive(Clone)]
+struct Other;
+
+#[idempotent(scope = "pay", tenant = account.id)]
+async fn pay(account: Account, tx: &mut PgConnection) {}
+
+fn main() {
+    let _: Router<Other> = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,19 @@
+#![allow(unused_variables)]
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use axum::routing::post;
+use idem_runtime::idempotent;
+use idem_ui::{Account, App, Payment};
+use sqlx::PgConnection;
+
+#[idempotent(scope = "pay", tenant = account.id)]
+#[axum::debug_handler(state = App)]
+async fn pay(account: Account, tx: &mut PgConnection, payment: Payment) -> impl IntoResponse {
+    StatusCode::CREATED
+}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

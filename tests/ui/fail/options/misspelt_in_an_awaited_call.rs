@@ -1,0 +1,14 @@
+#![allow(dead_code, unused_variables)]
+
+use idem_ui::*;
+
+async fn find(account: &Account) -> i64 {
+    account.id
+}
+
+#[idempotent(scope = "pay", tenant = find(acount).await)]
+async fn pay(account: Account, tx: &mut PgConnection) {}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,14 @@
+#![allow(dead_code, unused_variables)]
+
+use idem_ui::*;
+
+use std::borrow::Cow;
+
+#[idempotent(scope = "pay", tenant = shared)]
+async fn pay(tx: &mut PgConnection) -> Cow<'_, str> {
+    "paid".into()
+}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}
