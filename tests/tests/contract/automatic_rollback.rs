@@ -1,7 +1,8 @@
 //! SQLite rolls a transaction back by itself, and sqlx does not hear of it.
 
 use axum::http::StatusCode;
-use idem_tests::database::Pool;
+use idem_tests::database::{Pool, TestDatabase};
+use idem_tests::leased::{LeasedApp, LeasedSetup};
 use idem_tests::{Kind, Setup, TestApp};
 use sqlx::SqlitePool;
 
@@ -10,6 +11,7 @@ stamp!(
     a_store_that_is_rolled_back_leaves_a_connection_that_claims,
     a_commit_that_is_rolled_back_leaves_a_connection_that_claims,
     a_nested_transaction_that_is_rolled_back_leaves_a_connection_that_claims,
+    a_leased_claim_that_is_rolled_back_leaves_a_connection_that_claims,
     a_failure_after_an_automatic_rollback_is_the_handlers_own,
     a_refusal_after_an_automatic_rollback_may_be_retried,
     a_success_over_an_automatic_rollback_is_no_success,
@@ -23,11 +25,13 @@ async fn with_one_connection(kind: Kind) -> TestApp {
     TestApp::with(kind, setup).await
 }
 
-/// Makes SQLite roll back whatever transaction does this, and not only the statement.
+/// A trigger that makes SQLite roll back whatever transaction does this, and not only the statement.
+fn forbidding(what: &str) -> String {
+    format!("create trigger forbid before {what} begin select raise(rollback, 'no'); end")
+}
+
 async fn forbid(app: &TestApp, what: &str) {
-    let trigger =
-        format!("create trigger forbid before {what} begin select raise(rollback, 'no'); end");
-    app.database.execute(&trigger).await;
+    app.database.execute(&forbidding(what)).await;
 }
 
 /// The one connection of the pool works: a request is done, once.
@@ -103,6 +107,25 @@ async fn a_nested_transaction_that_is_rolled_back_leaves_a_connection_that_claim
     let answer = app.post("/nested").key("k").await;
     assert!(answer.status >= 500, "{answer:?}");
     assert_claims(&app).await;
+}
+
+async fn a_leased_claim_that_is_rolled_back_leaves_a_connection_that_claims(kind: Kind) {
+    let database = TestDatabase::create(kind).await;
+    let setup = LeasedSetup {
+        pool_size: 1,
+        ..LeasedSetup::default()
+    };
+    let app = LeasedApp::with(&database, setup).await;
+    database
+        .pool()
+        .execute(&forbidding("insert on idempotency_keys"))
+        .await;
+    for _ in 0..2 {
+        let answer = app.order("k").await;
+        assert_eq!((answer.status, answer.refusal().retryable), (503, true));
+    }
+    database.pool().execute("drop trigger forbid").await;
+    assert_eq!(app.order("k").await.status, 201);
 }
 
 const NO_ROOM: &str = "insert into effects (account, label) values ('', hex(zeroblob(1000000)))";
