@@ -28,9 +28,7 @@ use crate::in_flight::{Finished, Over, Ticket};
 use crate::observe;
 use crate::policy::Policy;
 use crate::record::{Disposition, Kept};
-use crate::store::{
-    AtSavepoint, Backend, Completion, Gate, KeyColumns, Limits, Stored, store_error,
-};
+use crate::store::{Backend, Completion, Gate, KeyColumns, Limits, Stored, Undone, store_error};
 
 /// The work of a claim, inside its transaction.
 pub(crate) trait Work<DB: Backend>: Send + 'static {
@@ -250,8 +248,21 @@ impl<DB: Backend> Idempotency<DB> {
         } = done;
         if disposition != Disposition::KeepWithWrites {
             match DB::undo_work(&mut tx).await {
-                Ok(AtSavepoint::Done) => {}
-                Ok(AtSavepoint::Ended) => return ended(tx).await,
+                Ok(Undone::Done) => {}
+                Ok(Undone::Ended) => return ended(tx).await,
+                Ok(Undone::RolledBack) => {
+                    tracing::warn!(
+                        "the transaction that held the key was rolled back under the handler: by \
+                         SQLite itself, as where the disk is full, or by sqlx, where a nested \
+                         transaction failed to begin; the key is free"
+                    );
+                    give_back(tx).await;
+                    return if disposition == Disposition::Release {
+                        Finish::Released(value)
+                    } else {
+                        Finish::Refused(Refusal::Aborted)
+                    };
+                }
                 // The connection is gone, and the writes with it.
                 Err(_) if disposition == Disposition::Release => return Finish::Released(value),
                 Err(error) => return refused(tx, error).await,
@@ -382,10 +393,15 @@ async fn refused<V, DB: Backend>(tx: Transaction<'static, DB>, error: sqlx::Erro
 }
 
 async fn ended<V, DB: Backend>(tx: Transaction<'static, DB>) -> Finish<V> {
-    tracing::error!(
-        "the handler ended the transaction that held its key (COMMIT or ROLLBACK); \
-         its writes may stand without a record, and a retry runs again"
-    );
+    say_ended();
     give_back(tx).await;
     Finish::Refused(Refusal::EndedByHandler)
+}
+
+pub(crate) fn say_ended() {
+    tracing::error!(
+        "the transaction of the request is over: the handler ended it (COMMIT or ROLLBACK), or \
+         went on after an error with which the database or sqlx had rolled it back; \
+         its writes may stand without a record, and a retry runs again"
+    );
 }

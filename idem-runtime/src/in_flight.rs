@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -77,22 +78,21 @@ impl InFlight {
             began: Instant::now(),
         };
         entries.insert(Arc::clone(identity), occupied);
-        observe::entered();
+        drop(entries);
         let decided = Arc::new(AtomicBool::new(false));
         let progress = Progress {
             phase: watching,
             decided: Arc::clone(&decided),
         };
-        let (keys, identity) = (self.clone(), Arc::clone(identity));
-        Entrance::Entered(
-            Ticket {
-                keys,
-                identity,
-                phase,
-                decided,
-            },
-            progress,
-        )
+        let ticket = Ticket {
+            keys: self.clone(),
+            identity: Arc::clone(identity),
+            phase,
+            decided,
+        };
+        // Code of the application: when it panics, the ticket gives the key back.
+        observe::entered();
+        Entrance::Entered(ticket, progress)
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<Arc<Identity>, Occupied>> {
@@ -132,8 +132,11 @@ impl Ticket {
     fn leave(&self, over: Over) {
         // First out of the map: who wakes up must not find this entry again.
         self.keys.entries().remove(&self.identity);
-        observe::left();
         self.phase.send_replace(Phase::Over(over));
+        // What panicked may be the recorder, and a second panic would end the process.
+        if !thread::panicking() {
+            observe::left();
+        }
     }
 }
 

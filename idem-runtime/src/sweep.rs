@@ -8,10 +8,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::StoreError;
 use crate::handle::Idempotency;
-use crate::store::{Backend, outbox, store_error};
+use crate::store::{Backend, Limits, outbox, store_error};
 
 /// How many keys one statement removes.
 const BATCH: u32 = 1_000;
+
+/// How long the server may work on one batch of messages, behind the answer that it takes too long.
+const LIMIT: Duration = Duration::from_mins(10);
 
 /// What one batch has removed.
 struct Batch {
@@ -58,11 +61,15 @@ impl<DB: Backend> Idempotency<DB> {
             } else {
                 None
             };
-            let messages = {
-                let mut conn = handle.acquire().await?;
-                outbox::sweep::<DB>(&mut conn, &handle.statements().outbox, BATCH).await
+            let conn = handle.acquire().await?;
+            let messages = async {
+                // Not on its own: the transaction of a statement takes the defaults of the server.
+                let mut tx = DB::open_unclaimed(conn, Limits::for_ours(LIMIT)).await?;
+                let outbox = &handle.statements().outbox;
+                let messages = outbox::sweep::<DB>(&mut tx, outbox, BATCH).await?;
+                tx.commit().await.map(|()| messages)
             };
-            let messages = messages.map_err(store_error::<DB>)?;
+            let messages = messages.await.map_err(store_error::<DB>)?;
             let keys = DB::sweep(handle.pool(), handle.statements(), BATCH)
                 .await
                 .map_err(store_error::<DB>)?;

@@ -1,10 +1,10 @@
 //! A run without a key: in a transaction all the same, but nothing is claimed or stored.
 
-use crate::atomic::{Work, run};
+use crate::atomic::{Work, run, say_ended};
 use crate::claim::Claim;
-use crate::engine::{Answer, Done, Job, report};
+use crate::engine::{Answer, Done, Job, STORE_LIMIT, report};
 use crate::error::Refusal;
-use crate::handle::Idempotency;
+use crate::handle::{Idempotency, Writing};
 use crate::observe;
 use crate::record::Disposition;
 use crate::store::{AtSavepoint, Backend, Limits, store_error};
@@ -36,7 +36,11 @@ impl<DB: Backend> Idempotency<DB> {
 
     async fn attempt_unclaimed<W: Work<DB>>(self, job: Job, work: W) -> Answer<W::Value> {
         let limits = Limits::for_work(job.policy.timeout);
-        let mut writing = match self.begin(limits).await {
+        let beginning = {
+            let handle = self.clone();
+            async move { handle.begin(limits).await }
+        };
+        let mut writing = match self.in_time(STORE_LIMIT, beginning).await {
             Ok(writing) => writing,
             Err(error) => return Answer::Refused(report(&error)),
         };
@@ -54,24 +58,34 @@ impl<DB: Backend> Idempotency<DB> {
             writing.give_back().await;
             return Answer::Executed(value);
         }
-        // A commit reports success on an aborted transaction; this statement does not.
-        match DB::keep_work(&mut writing.tx).await {
-            Ok(AtSavepoint::Done) => {}
-            Ok(AtSavepoint::Ended) => {
-                writing.give_back().await;
-                return Answer::Refused(Refusal::EndedByHandler);
-            }
-            Err(error) => {
-                writing.give_back().await;
-                return Answer::Refused(report(&store_error::<DB>(error)));
-            }
-        }
-        match writing.commit().await {
-            Ok(()) => Answer::Executed(value),
-            Err(error) => match report(&error) {
-                Refusal::Aborted => Answer::Refused(Refusal::Aborted),
-                _ => Answer::Refused(Refusal::OutcomeUnknown),
-            },
+        match self.within(STORE_LIMIT, finish(writing)).await {
+            Some(Ok(())) => Answer::Executed(value),
+            Some(Err(refusal)) => Answer::Refused(refusal),
+            None => Answer::Refused(Refusal::OutcomeUnknown),
         }
     }
+}
+
+/// Commits a transaction that is whole.
+async fn finish<DB: Backend>(mut writing: Writing<DB>) -> Result<(), Refusal> {
+    // A commit reports success on an aborted transaction; this statement does not.
+    match DB::keep_work(&mut writing.tx).await {
+        Ok(AtSavepoint::Done) => {}
+        Ok(AtSavepoint::Ended) => {
+            say_ended();
+            writing.give_back().await;
+            return Err(Refusal::EndedByHandler);
+        }
+        Err(error) => {
+            writing.give_back().await;
+            return Err(report(&store_error::<DB>(error)));
+        }
+    }
+    writing
+        .commit()
+        .await
+        .map_err(|error| match report(&error) {
+            Refusal::Aborted => Refusal::Aborted,
+            _ => Refusal::OutcomeUnknown,
+        })
 }

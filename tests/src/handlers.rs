@@ -294,6 +294,17 @@ macro_rules! stamp {
                 Ok(response)
             }
 
+            /// Begins a nested transaction after its writes, and answers whether it can or not.
+            #[idempotent(scope = "effects.nested-late", tenant = caller.account)]
+            async fn nested_late(
+                caller: Caller,
+                tx: &mut Transaction<'_, $database>,
+            ) -> Response {
+                let response = serve(&caller, tx).await;
+                drop(tx.begin().await);
+                response
+            }
+
             struct NoDatabase;
 
             impl From<sqlx::Error> for NoDatabase {
@@ -359,6 +370,7 @@ macro_rules! stamp {
                     .route("/elsewhere", elsewhere)
                     .route("/claim", post(claim))
                     .route("/nested", post(nested))
+                    .route("/nested-late", post(nested_late))
                     .route("/keep", post(keep))
                     .route("/keep-as-conflict", post(keep_as_conflict))
                     .route("/keep-with-writes", post(keep_with_writes))

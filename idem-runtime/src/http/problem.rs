@@ -42,7 +42,8 @@ pub enum ProblemKind {
     ShuttingDown,
     /// 500 `handler-panicked`: its writes are rolled back; in leased mode its finished steps stay.
     HandlerPanicked,
-    /// 500 `ended-by-handler`: the handler ended the transaction that held its key.
+    /// 500 `ended-by-handler`: the handler ended the transaction that held its key, or went on after
+    /// the database had rolled it back.
     EndedByHandler,
     /// 500 `misconfigured`: an option's value is out of range, or the fingerprint failed.
     Misconfigured,
@@ -91,7 +92,7 @@ impl ProblemKind {
                 "a part of the request may or may not have been done; the operator has to find out"),
             Self::StoreUnavailable => facts("store-unavailable", StatusCode::SERVICE_UNAVAILABLE, Some(5),
                 "Idempotency store is unavailable",
-                "nothing of this request is kept; repeat it with the same key"),
+                "this attempt did nothing that lasts, though an earlier one may have; repeat it with the same key"),
             Self::TransactionAborted => facts("transaction-aborted", StatusCode::SERVICE_UNAVAILABLE, Some(1),
                 "Transaction was aborted",
                 "the database undid the request, or was busy; repeat it with the same key"),

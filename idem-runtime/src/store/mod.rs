@@ -186,7 +186,7 @@ pub trait Store: Database {
     /// Undoes the handler's writes and keeps the claim.
     fn undo_work(
         tx: &mut Transaction<'static, Self>,
-    ) -> impl Future<Output = Result<AtSavepoint, sqlx::Error>> + Send;
+    ) -> impl Future<Output = Result<Undone, sqlx::Error>> + Send;
 
     /// Makes sure that the transaction is whole: the handler neither ended it nor left it aborted.
     fn keep_work(
@@ -271,6 +271,29 @@ pub enum AtSavepoint {
     Done,
     /// The handler ended the transaction that held the claim.
     Ended,
+}
+
+/// The outcome of undoing the handler's writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undone {
+    /// Done, and the claim stands.
+    Done,
+    /// The handler ended the transaction that held the claim.
+    Ended,
+    /// The transaction that held the claim was rolled back under the handler, and not by it.
+    RolledBack,
+}
+
+impl Undone {
+    /// Going back to the savepoint came to this; `by_itself` where a transaction that is over was
+    /// not ended by the handler.
+    const fn new(at: AtSavepoint, by_itself: bool) -> Self {
+        match at {
+            AtSavepoint::Done => Self::Done,
+            AtSavepoint::Ended if by_itself => Self::RolledBack,
+            AtSavepoint::Ended => Self::Ended,
+        }
+    }
 }
 
 /// Sorts an error; whatever does not come from a statement is the store not answering.

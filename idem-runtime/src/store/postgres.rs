@@ -13,13 +13,15 @@ use sha2::{Digest, Sha256};
 use sqlx::error::DatabaseError;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgRow;
-use sqlx::{AssertSqlSafe, PgConnection, Pool, Postgres, Row, SqlSafeStr, SqlStr, Transaction};
+use sqlx::{
+    AssertSqlSafe, Connection, PgConnection, Pool, Postgres, Row, SqlSafeStr, SqlStr, Transaction,
+};
 
 use super::lease::{Bind, LeaseStatements, StepRow};
 use super::outbox::{MessageRow, OutboxStatements};
 use super::{
     AtSavepoint, Backend, Completion, Gate, KeyColumns, Limits, Opened, Statements, Store, Stored,
-    StoredRow, Tables, millis,
+    StoredRow, Tables, Undone, millis,
 };
 use crate::error::StoreErrorKind;
 use crate::fingerprint::Fingerprint;
@@ -38,10 +40,15 @@ const MIGRATE: &str = concat!(
 );
 
 /// `create table if not exists` is no protection against another process that creates the same
-/// table at this moment; the lock is. Its number is the text "idem" in ASCII. That a table exists
-/// is no news worth a notice. `begin` comes last, as in [`begin`].
+/// table at this moment; the lock is, at a level that sees what was committed before it. Its number
+/// is the text "idem" in ASCII. That a table exists is no news worth a notice. `begin` comes last, as
+/// in [`begin`].
 const BEGIN_MIGRATION: &str = "\
+set transaction isolation level read committed, read write; \
 set local client_min_messages = warning; select pg_advisory_xact_lock(1768187245); begin";
+
+/// Whatever the defaults are.
+const BEGIN_SWEEP: &str = "set transaction isolation level read committed, read write; begin";
 
 /// Every column, so that a table of another shape is found at start.
 const CHECK: &str = "\
@@ -203,8 +210,10 @@ impl Store for Postgres {
         begin(conn, limits, "select set_config('idem.gate', 'none', true)").await
     }
 
-    async fn undo_work(tx: &mut Transaction<'static, Self>) -> Result<AtSavepoint, sqlx::Error> {
-        savepoint(tx, "rollback to savepoint idem_work").await
+    async fn undo_work(tx: &mut Transaction<'static, Self>) -> Result<Undone, sqlx::Error> {
+        let at = savepoint(tx, "rollback to savepoint idem_work").await?;
+        // sqlx 0.9.0 rolls everything back where a nested transaction fails to begin.
+        Ok(Undone::new(at, !tx.is_in_transaction()))
     }
 
     async fn keep_work(tx: &mut Transaction<'static, Self>) -> Result<AtSavepoint, sqlx::Error> {
@@ -335,7 +344,7 @@ impl Store for Postgres {
         statements: &Statements,
         batch: u32,
     ) -> Result<u64, sqlx::Error> {
-        let mut tx = pool.begin().await?;
+        let mut tx = pool.begin_with(BEGIN_SWEEP).await?;
         let mut swept = 0;
         for statement in &statements.sweep {
             swept = Self::execute(&mut tx, statement, &[Bind::Int(i64::from(batch))]).await?;

@@ -4,20 +4,22 @@
 //! in memory. A writer in another process is met by the busy time-out of the connection.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, StreamExt};
 use sqlx::error::DatabaseError;
 use sqlx::pool::PoolConnection;
 use sqlx::query::Query;
-use sqlx::sqlite::{SqliteArguments, SqliteRow};
-use sqlx::{Pool, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection, Transaction};
+use sqlx::sqlite::{SqliteArguments, SqliteError, SqliteRow};
+use sqlx::{Connection, Pool, Row, SqlSafeStr, SqlStr, Sqlite, SqliteConnection, Transaction};
+use tokio::time::{Instant, sleep};
 
 use super::lease::{Bind, LeaseStatements, StepRow, Token};
 use super::outbox::{MessageRow, OutboxStatements};
 use super::row::{ResponseColumns, Times};
 use super::{
     AtSavepoint, Backend, Completion, Gate, KeyColumns, Limits, Opened, Statements, Store, Stored,
-    StoredRow, Tables, millis,
+    StoredRow, Tables, Undone, millis,
 };
 use crate::error::StoreErrorKind;
 use crate::fingerprint::Fingerprint;
@@ -112,10 +114,21 @@ impl Store for Sqlite {
     async fn migrate(pool: &Pool<Self>, statements: &Statements) -> Result<(), sqlx::Error> {
         // Readers go on beside the one writer; the mode stays with the file. A database in
         // memory keeps its own mode.
-        sqlx::raw_sql("pragma journal_mode = wal")
+        let deadline = Instant::now() + BUSY_LIMIT;
+        while let Err(error) = sqlx::raw_sql("pragma journal_mode = wal")
             .execute(pool)
-            .await?;
-        let mut tx = pool.begin_with("begin immediate").await?;
+            .await
+        {
+            // The busy time-out does not hold for this one.
+            let busy = error
+                .as_database_error()
+                .is_some_and(|error| primary(extended(error)) == BUSY);
+            if !busy || Instant::now() > deadline {
+                return Err(error);
+            }
+            sleep(BUSY_PAUSE).await;
+        }
+        let mut tx = begin(pool.acquire().await?, "begin immediate").await?;
         sqlx::raw_sql(statements.migrate.clone())
             .execute(&mut *tx)
             .await?;
@@ -147,12 +160,17 @@ impl Store for Sqlite {
     ) -> Result<Transaction<'static, Self>, sqlx::Error> {
         // `immediate`, since a read that turns into a write fails at once when another writer
         // came between, whatever the busy time-out.
-        let begin = "begin immediate; savepoint idem_work".into_sql_str();
-        Transaction::begin(conn, Some(begin)).await
+        begin(conn, "begin immediate; savepoint idem_work").await
     }
 
-    async fn undo_work(tx: &mut Transaction<'static, Self>) -> Result<AtSavepoint, sqlx::Error> {
-        savepoint(tx, "rollback to savepoint idem_work").await
+    async fn undo_work(tx: &mut Transaction<'static, Self>) -> Result<Undone, sqlx::Error> {
+        // Before a statement of ours takes its place. The error of the handler's last statement is
+        // the only trace of a rollback by SQLite itself: where the handler went on after it, what
+        // it wrote may stand.
+        let last = tx.lock_handle().await?.last_error();
+        let at = savepoint(tx, "rollback to savepoint idem_work").await?;
+        let by_itself = last.is_some_and(|error| may_roll_back(&error)) || !tx.is_in_transaction();
+        Ok(Undone::new(at, by_itself))
     }
 
     async fn keep_work(tx: &mut Transaction<'static, Self>) -> Result<AtSavepoint, sqlx::Error> {
@@ -190,9 +208,7 @@ impl Store for Sqlite {
     }
 
     async fn roll_back(mut tx: Transaction<'static, Self>) -> Result<(), sqlx::Error> {
-        // Where the handler has ended the transaction there is nothing to roll back, and sqlx
-        // would go on counting one that is open. Fails, as it should, where there is one.
-        sqlx::raw_sql("begin").execute(&mut *tx).await.ok();
+        forget_transactions(&mut tx).await?;
         tx.rollback().await
     }
 
@@ -265,7 +281,7 @@ impl Store for Sqlite {
         statements: &Statements,
         batch: u32,
     ) -> Result<u64, sqlx::Error> {
-        let mut tx = pool.begin_with("begin immediate").await?;
+        let mut tx = begin(pool.acquire().await?, "begin immediate").await?;
         let now: i64 = sqlx::query_scalar("select cast(unixepoch('subsec') * 1000 as integer)")
             .fetch_one(&mut *tx)
             .await?;
@@ -279,19 +295,78 @@ impl Store for Sqlite {
     }
 
     fn classify(error: &(dyn DatabaseError + 'static)) -> StoreErrorKind {
-        // The primary result code is the low byte of the extended one.
-        let code = error
-            .code()
-            .and_then(|code| code.parse::<u32>().ok())
-            .map(|code| code & 0xff);
-        match code {
+        match primary(extended(error)) {
             // SQLITE_ERROR: for our constant statements this is a missing table or column.
-            Some(1) => StoreErrorKind::Misconfigured,
+            1 => StoreErrorKind::Misconfigured,
             // SQLITE_BUSY, SQLITE_LOCKED, and SQLITE_CONSTRAINT at the commit.
-            Some(5 | 6 | 19) => StoreErrorKind::Aborted,
+            BUSY | 6 | 19 => StoreErrorKind::Aborted,
             _ => StoreErrorKind::Unavailable,
         }
     }
+}
+
+/// `SQLITE_BUSY`.
+const BUSY: u32 = 5;
+
+/// How long a migration waits for others to let go of the file, and how often it looks.
+const BUSY_LIMIT: Duration = Duration::from_secs(5);
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
+
+/// The result code of an error; 0, which is none, where it has none.
+fn extended(error: &dyn DatabaseError) -> u32 {
+    error
+        .code()
+        .and_then(|code| code.parse().ok())
+        .unwrap_or_default()
+}
+
+/// The primary result code is the low byte of the extended one.
+const fn primary(extended: u32) -> u32 {
+    extended & 0xff
+}
+
+/// Returns whether SQLite may roll a whole transaction back with an error like this one.
+fn may_roll_back(error: &SqliteError) -> bool {
+    let code = extended(error);
+    // SQLITE_NOMEM, SQLITE_IOERR, SQLITE_FULL, and SQLITE_CONSTRAINT_TRIGGER, from a
+    // `raise(rollback)`.
+    matches!(primary(code), 7 | 10 | 13) || code == 1811
+}
+
+/// Begins a transaction on a connection from the pool.
+async fn begin(
+    mut conn: PoolConnection<Sqlite>,
+    statement: &'static str,
+) -> Result<Transaction<'static, Sqlite>, sqlx::Error> {
+    forget_transactions(&mut conn).await?;
+    Transaction::begin(conn, Some(statement.into_sql_str())).await
+}
+
+/// More than one where transactions are nested.
+const SAVEPOINTS_OF_SQLX: &str = "\
+savepoint _sqlx_savepoint_1; savepoint _sqlx_savepoint_2; savepoint _sqlx_savepoint_3";
+
+/// Rolls back whatever sqlx counts as open, so that it counts nothing.
+///
+/// SQLite rolls a transaction back by itself where a disk is full, a commit fails, or a trigger says
+/// so, and a handler may have ended it. sqlx 0.9.0 goes on counting what is not there, since there is
+/// nothing that its ROLLBACK could end, and refuses to begin on this connection ever after. So here
+/// it gets something to end: a savepoint outside of a transaction begins one.
+async fn forget_transactions(conn: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    // One turn for each transaction in a transaction.
+    for _ in 0..4 {
+        if !conn.is_in_transaction() {
+            break;
+        }
+        sqlx::raw_sql(SAVEPOINTS_OF_SQLX)
+            .execute(&mut *conn)
+            .await?;
+        // Refused inside of a transaction, and what is refused is rolled back.
+        drop(conn.begin_with("begin").await);
+        // The rollback is behind us when this comes back.
+        conn.ping().await?;
+    }
+    Ok(())
 }
 
 /// Runs a statement on the savepoint of the handler's work.

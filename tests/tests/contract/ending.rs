@@ -16,7 +16,10 @@ stamp!(
     nested_transactions_work,
 );
 
-stamp!(postgres: a_success_over_an_aborted_transaction_is_no_success);
+stamp!(
+    postgres: a_success_over_an_aborted_transaction_is_no_success,
+    a_nested_transaction_that_cannot_begin_is_not_the_handlers_end,
+);
 
 async fn a_panic_frees_the_key_and_answers_500(kind: Kind) {
     let app = TestApp::start(kind).await;
@@ -127,6 +130,31 @@ async fn a_success_over_an_aborted_transaction_is_no_success(kind: Kind) {
     assert!(answer.status >= 500, "{answer:?}");
     let _ = answer.refusal();
     app.assert_untouched().await;
+}
+
+/// sqlx rolls everything back where a nested transaction fails to begin.
+async fn a_nested_transaction_that_cannot_begin_is_not_the_handlers_end(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    app.script.statements(TWICE);
+    app.script.answer(|| StatusCode::UNPROCESSABLE_ENTITY);
+    let refused = app.post("/nested-late").key("k").await;
+    refused.assert_refused(503, "transaction-aborted");
+    app.script
+        .answer(|| (StatusCode::BAD_GATEWAY, "of the handler"));
+    let failed = app.post("/nested-late").key("k").await;
+    assert_eq!(
+        (failed.status, &failed.body[..]),
+        (502, &b"of the handler"[..])
+    );
+    app.script.answer(|| StatusCode::CREATED);
+    let success = app.post("/nested-late").key("k").await;
+    success.assert_refused(500, "ended-by-handler");
+    app.assert_untouched().await;
+
+    app.script.statements([]);
+    let retry = app.post("/nested-late").key("k").await;
+    assert!(retry.status == 201 && !retry.is_replay(), "{retry:?}");
+    assert_eq!(app.effects().await, 1);
 }
 
 async fn nested_transactions_work(kind: Kind) {

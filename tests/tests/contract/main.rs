@@ -5,6 +5,7 @@
 mod stamp;
 
 mod answers;
+mod automatic_rollback;
 mod bad_input;
 mod crafted;
 mod database_failures;

@@ -1,9 +1,14 @@
 //! What is counted, with the feature `metrics`.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use axum::http::StatusCode;
 use axum::response::Response;
 use idem_tests::counted::Counted;
 use idem_tests::{Kind, TestApp};
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 
 #[tokio::test]
 async fn outcomes_are_counted_by_scope() {
@@ -67,4 +72,40 @@ async fn outcomes_are_counted_by_scope() {
         counted.value("idempotency_store_seconds scope=effects.patient"),
         1
     );
+}
+
+/// Panics at a gauge for as long as it is told to.
+struct Broken(Arc<AtomicBool>);
+
+impl Recorder for Broken {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::noop()
+    }
+
+    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+        assert!(!self.0.load(Ordering::Relaxed), "as the test wants");
+        Gauge::noop()
+    }
+
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::noop()
+    }
+}
+
+#[tokio::test]
+async fn a_recorder_that_panics_keeps_no_key() {
+    let broken = Arc::new(AtomicBool::new(true));
+    let recorder = Broken(Arc::clone(&broken));
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let app = TestApp::start(Kind::Sqlite).await;
+    let lost = app.post("/effects").key("k").start().answer_if_any().await;
+    assert!(lost.is_none(), "{lost:?}");
+    broken.store(false, Ordering::Relaxed);
+    let answer = app.post("/effects").key("k").start().answer();
+    let answer = tokio::time::timeout(Duration::from_secs(20), answer).await;
+    assert_eq!(answer.expect("an answer").status, 201);
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use idem_runtime::{ConfigError, Idempotency, Overrides, StoreErrorKind};
 use idem_tests::app::Handle;
+use idem_tests::database::Pool;
 use idem_tests::{Kind, Setting, Setup, TestApp};
 use sqlx::SqlitePool;
 
@@ -22,7 +23,10 @@ stamp!(
 
 stamp!(
     postgres: a_process_that_starts_waits_for_none_that_works,
+    defaults_of_the_database_do_not_keep_it_from_migrating_and_sweeping,
 );
+
+stamp!(sqlite: a_first_migration_waits_for_a_writer);
 
 async fn a_process_that_starts_waits_for_none_that_works(kind: Kind) {
     let app = TestApp::start(kind).await;
@@ -50,6 +54,11 @@ async fn handles_may_migrate_at_once(kind: Kind) {
         ..Setup::default()
     };
     let app = TestApp::with(kind, setup).await;
+    assert_migrates_at_once(&app).await;
+}
+
+/// Eight handles migrate at once, ten times.
+async fn assert_migrates_at_once(app: &TestApp) {
     for _ in 0..10 {
         let migrations: Vec<_> = (0..8)
             .map(|_| Handle::new(&app.pool, &[]))
@@ -58,8 +67,56 @@ async fn handles_may_migrate_at_once(kind: Kind) {
         for migration in migrations {
             migration.await.expect("no panic").expect("a migration");
         }
-        app.database.execute("drop table idempotency_keys").await;
+        let drop = if app.kind.is_sqlite() {
+            "drop table idempotency_keys"
+        } else {
+            "start transaction read write; drop table idempotency_keys; commit"
+        };
+        app.database.execute(drop).await;
     }
+}
+
+async fn defaults_of_the_database_do_not_keep_it_from_migrating_and_sweeping(kind: Kind) {
+    for default in ["isolation = ''repeatable read''", "read_only = on"] {
+        let setup = Setup {
+            migrate: false,
+            pool_size: 8,
+            ..Setup::default()
+        };
+        let app = TestApp::with(kind, setup).await;
+        app.database
+            .execute(&format!(
+                "do $$ begin execute format('alter database %I set default_transaction_{default}', \
+                 current_database()); end $$",
+            ))
+            .await;
+        // A connection keeps the default that it began with.
+        app.end_sessions().await;
+        assert_migrates_at_once(&app).await;
+
+        app.handle.migrate().await.expect("a migration");
+        assert_eq!(app.post("/effects").key("k").await.status, 201);
+        assert_eq!(app.handle.sweep().await.expect("a sweep"), 0);
+    }
+}
+
+/// As two processes do that migrate a new file at once.
+async fn a_first_migration_waits_for_a_writer(kind: Kind) {
+    let setup = Setup {
+        migrate: false,
+        ..Setup::default()
+    };
+    let app = TestApp::with(kind, setup).await;
+    let Pool::Sqlite(pool) = &app.database else {
+        panic!("not SQLite");
+    };
+    let writing = pool.begin_with("begin immediate").await;
+    let writing = writing.expect("a transaction");
+    let handle = app.handle.clone();
+    let migration = tokio::spawn(async move { handle.migrate().await });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    writing.rollback().await.expect("a rollback");
+    migration.await.expect("no panic").expect("a migration");
 }
 
 async fn the_printed_migration_is_the_migration(kind: Kind) {

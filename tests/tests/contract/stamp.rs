@@ -1,6 +1,7 @@
 //! One suite for all databases.
 
-/// Makes a test of each function on each database, or on one of them: `stamp!(postgres: …)`.
+/// Makes a test of each function on each database, or on one of them: `stamp!(postgres: …)`,
+/// `stamp!(sqlite: …)`.
 /// A function that is listed nowhere is dead code, which the compiler reports.
 macro_rules! stamp {
     (postgres: $($test:ident),+ $(,)?) => {
@@ -9,6 +10,14 @@ macro_rules! stamp {
                 not(feature = "postgres-server"),
                 ignore = "needs PostgreSQL: run scripts/test"
             )] $($test)+);
+        }
+    };
+    (sqlite: $($test:ident),+ $(,)?) => {
+        mod on_sqlite_only {
+            stamp!(@tests Sqlite [allow(clippy::allow_attributes)] $($test)+);
+        }
+        mod on_sqlite_in_memory_only {
+            stamp!(@tests SqliteInMemory [allow(clippy::allow_attributes)] $($test)+);
         }
     };
     ($($test:ident),+ $(,)?) => {

@@ -1,6 +1,8 @@
 //! The connection to PostgreSQL breaks: before a statement reaches the server, after the server
 //! has run it, or without anybody noticing.
 
+use std::time::Duration;
+
 use axum::http::StatusCode;
 use idem_tests::proxy::Fault;
 use idem_tests::{Answer, Gate, Kind, Setup, TestApp};
@@ -16,6 +18,7 @@ stamp!(
     a_slow_commit_is_waited_for,
     a_host_that_vanishes_holds_its_key_only_as_long_as_its_time_out,
     a_server_that_goes_silent_keeps_no_key_in_memory,
+    a_server_that_goes_silent_leaves_no_request_without_a_key_waiting,
     what_was_asked_before_an_answer_is_no_news_after_it,
 );
 
@@ -154,6 +157,25 @@ async fn a_server_that_goes_silent_keeps_no_key_in_memory(kind: Kind) {
     tokio::join!(
         at("set transaction"),
         at("select current_setting('idem.gate')")
+    );
+}
+
+async fn a_server_that_goes_silent_leaves_no_request_without_a_key_waiting(kind: Kind) {
+    let at = async |statement, problem, runs| {
+        let app = with_two_connections(kind).await;
+        proxy(&app).fail(statement, Fault::Blackhole);
+        let silent = app.post("/optional").start().answer();
+        let silent = tokio::time::timeout(Duration::from_mins(1), silent).await;
+        let silent = silent.expect("an answer");
+        silent.assert_refused(503, problem);
+        assert!(silent.refusal().retryable);
+        assert_eq!(app.script.gate.arrived(), runs, "{statement}");
+        assert_eq!(app.post("/optional").await.status, 201);
+    };
+    tokio::join!(
+        at("set transaction", "store-unavailable", 0),
+        at("release savepoint idem_work", "outcome-unknown", 1),
+        at("commit", "outcome-unknown", 1),
     );
 }
 
