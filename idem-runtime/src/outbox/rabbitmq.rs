@@ -8,14 +8,18 @@ use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
 use lapin::protocol::{AMQPErrorKind, AMQPHardError, AMQPSoftError};
 use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 use lapin::{
-    BasicProperties, Channel, Confirmation, Connection, DefaultConnectionBuilder, ErrorKind,
+    BasicProperties, Channel, Confirmation, Connection, ConnectionStatus, DefaultConnectionBuilder,
+    ErrorKind,
 };
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::{Envelope, Sink, SinkError};
 
 /// How long the broker has for a new connection and channel.
 const TO_CONNECT: Duration = Duration::from_secs(4);
+
+/// How often a connection is looked at while something is waited for.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// As a broker keeps them over its restart.
 const PERSISTENT: u8 = 2;
@@ -28,8 +32,9 @@ const PERSISTENT: u8 = 2;
 ///
 /// It connects with the first message, and again when the connection is lost. While the broker is
 /// away, takes no connection, or blocks publishers because it is short of memory or disk, no attempt
-/// counts; nor does one count when there is no such exchange. A confirmation that does not come
-/// within the relay's time-out is a failed attempt.
+/// counts; nor does one count when there is no such exchange. What is on its way when the broker begins
+/// to block is sent again, and may come twice. Another confirmation that does not come within the
+/// relay's time-out is a failed attempt.
 ///
 /// ```
 /// # use idem_runtime::outbox::RabbitMq;
@@ -78,29 +83,49 @@ impl RabbitMq {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes an idle channel, or opens one.
-    async fn channel(&self) -> Result<Channel, SinkError> {
+    /// Takes an idle channel, or opens one; with the state of its connection.
+    async fn channel(&self) -> Result<(Channel, ConnectionStatus), SinkError> {
         let mut kept = self.connection.lock().await;
-        // Put back when all went well: one that takes no channel is replaced.
-        let connection = match kept.take().filter(|kept| kept.status().connected()) {
-            Some(connection) if connection.status().blocked() => {
-                *kept = Some(connection);
-                return Err(SinkError::unavailable("the broker blocks publishers"));
-            }
-            Some(connection) => connection,
-            None => {
-                self.idle().clear();
-                self.broker.connect().await.map_err(why)?
+        // Put back when all went well: one that takes no channel is replaced. Another in the place of
+        // a blocked one would be blocked too, and know it only after its first message.
+        let connected = kept.take().filter(|kept| kept.status().connected());
+        let connection = if let Some(connection) = connected {
+            connection
+        } else {
+            self.idle().clear();
+            self.broker.connect().await.map_err(why)?
+        };
+        let status = connection.status().clone();
+        let opening = async {
+            let open = |channel: &Channel| channel.status().connected();
+            let idle = self.idle().pop().filter(open);
+            match idle {
+                Some(channel) => Ok(channel),
+                None => new_channel(&connection).await,
             }
         };
-        let open = |channel: &Channel| channel.status().connected();
-        let idle = self.idle().pop().filter(open);
-        let channel = match idle {
-            Some(channel) => channel,
-            None => new_channel(&connection).await.map_err(why)?,
-        };
-        *kept = Some(connection);
-        Ok(channel)
+        let channel = unless_blocked(&status, opening).await;
+        if channel.is_ok() || status.blocked() {
+            *kept = Some(connection);
+        }
+        Ok((channel?, status))
+    }
+}
+
+/// Waits for something unless the broker blocks the connection: it reads nothing of ours then.
+async fn unless_blocked<T>(
+    status: &ConnectionStatus,
+    work: impl Future<Output = lapin::Result<T>>,
+) -> Result<T, SinkError> {
+    let blocked = async {
+        while !status.blocked() {
+            sleep(LOOK).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = blocked => Err(SinkError::unavailable("the broker blocks publishers")),
+        done = work => done.map_err(why),
     }
 }
 
@@ -116,7 +141,7 @@ impl Sink for RabbitMq {
         let short = |text: &str| ShortString::try_new(text).map_err(SinkError::refused);
         let (exchange, topic) = (short(&self.exchange)?, short(&envelope.message.topic)?);
         let properties = properties(envelope)?;
-        let channel = match timeout(TO_CONNECT, self.channel()).await {
+        let (channel, status) = match timeout(TO_CONNECT, self.channel()).await {
             Ok(channel) => channel?,
             Err(late) => return Err(SinkError::unavailable(late)),
         };
@@ -131,7 +156,7 @@ impl Sink for RabbitMq {
             publish.await?.await
         };
         // Dropped here, as by the relay's time-out, the channel is closed and not used again.
-        let confirmation = published.await.map_err(why)?;
+        let confirmation = unless_blocked(&status, published).await?;
         self.idle().push(channel);
         match confirmation {
             Confirmation::Ack(None) => Ok(()),

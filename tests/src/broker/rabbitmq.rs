@@ -12,6 +12,7 @@ use lapin::options::{
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::uri::AMQPUri;
 use lapin::{Channel, Connection, ConnectionProperties, DefaultConnectionBuilder, ExchangeKind};
+use tokio::process::Command;
 
 use super::mute::{MuteLine, Protocol};
 use super::{Consumed, address};
@@ -24,6 +25,45 @@ use crate::breaker::Breaker;
 #[must_use]
 pub fn url() -> String {
     address("IDEM_TEST_AMQP", "a RabbitMQ")
+}
+
+/// A broker that no other test uses.
+pub mod scarce {
+    use super::{Command, address};
+
+    /// Returns where it is.
+    ///
+    /// # Panics
+    /// When `IDEM_TEST_AMQP_SCARCE` does not say so.
+    #[must_use]
+    pub fn url() -> String {
+        address("IDEM_TEST_AMQP_SCARCE", "a RabbitMQ")
+    }
+
+    /// Lets it be short of memory from now on, so that it blocks whoever publishes.
+    ///
+    /// # Panics
+    /// When it cannot be told.
+    pub async fn run_short() {
+        allow("0").await;
+    }
+
+    /// Lets it have memory again.
+    ///
+    /// # Panics
+    /// When it cannot be told.
+    pub async fn recover() {
+        allow("0.9").await;
+    }
+
+    /// Sets what share of the machine's memory it may use, and waits until it knows.
+    async fn allow(share: &str) {
+        let program = address("IDEM_TEST_AMQP_SCARCE_CTL", "a RabbitMQ");
+        let told = Command::new(program)
+            .args(["--quiet", "set_vm_memory_high_watermark", share])
+            .status();
+        assert!(told.await.is_ok_and(|status| status.success()), "not told");
+    }
 }
 
 /// Lays a line to the tests' broker that can be cut.

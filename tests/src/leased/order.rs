@@ -114,7 +114,7 @@ impl Order {
         let reach = async |point| {
             at(point).pass().await;
             // Where a fence is needed most, a fault is to come most.
-            let share = if point == "confirmed" { 4 } else { 1 };
+            let share = if point == "confirmed" { 12 } else { 1 };
             tokio::time::sleep(self.pause * share).await;
         };
         reach("claimed").await;

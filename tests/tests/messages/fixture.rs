@@ -224,6 +224,12 @@ impl Bus {
         .await;
     }
 
+    /// Counts what was confirmed.
+    pub(crate) async fn sent(&self) -> i64 {
+        let sent = "select count(*) from outbox where state = 2";
+        self.pool.number(sent).await
+    }
+
     /// Sends until everything is sent.
     pub(crate) async fn until_sent_by<S: Sink + Clone>(&self, sink: &S) {
         let unsent = "select count(*) from outbox where state <> 2";
@@ -241,6 +247,15 @@ impl Bus {
             .await;
         let counted = "select count(*) from outbox where attempts > 0 or state = 3";
         assert_eq!(self.pool.number(counted).await, 0);
+    }
+
+    /// Waits until each attempt has ended in some way.
+    pub(crate) async fn until_none_is_on_its_way(&self) {
+        let claimed = "select count(*) from outbox where locked_until is not null";
+        self.until("end of the attempts", async || {
+            self.pool.number(claimed).await == 0
+        })
+        .await;
     }
 
     /// Sends the only message that is not sent through a sink which gets no confirmation: it fails

@@ -1,11 +1,12 @@
 //! The sink to RabbitMQ, with a real broker.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use idem_runtime::outbox::Message;
 use idem_tests::Kind;
+use idem_tests::broker::rabbitmq::scarce;
 use idem_tests::broker::{name, rabbitmq};
 
 use crate::fixture::{Bus, Tuning, message, spawn};
@@ -157,6 +158,69 @@ async fn what_rabbitmq_does_not_confirm_was_not_sent() {
             .map(ToString::to_string);
         assert_eq!(id, Some(ids[0].to_string()));
     }
+}
+
+/// Those of one key as well as one of each of many others, which are on their way when the broker
+/// says for the first time that it takes nothing.
+#[tokio::test]
+#[cfg_attr(
+    not(feature = "rabbitmq-server"),
+    ignore = "needs RabbitMQ: run scripts/test"
+)]
+async fn a_rabbitmq_that_is_short_of_memory_costs_no_attempt_and_loses_nothing() {
+    let (bus, queue) = (Bus::start(Kind::Sqlite).await, name());
+    let (_connection, channel) = rabbitmq::connect(&scarce::url()).await;
+    rabbitmq::create_queue(&channel, &queue).await;
+    let sink = Arc::new(rabbitmq::sink(&scarce::url()));
+    let tuning = Tuning {
+        // One failure would make a dead letter.
+        max_attempts: 1,
+        backoff: Duration::from_millis(200),
+        ..Tuning::default()
+    };
+    let relay = spawn(&bus.handle, &sink, tuning);
+    bus.publish([to(&queue, "k", "before")]).await;
+    bus.until_sent().await;
+    assert_eq!(rabbitmq::next(&channel, &queue).await.data, b"before");
+
+    scarce::run_short().await;
+    let since = Instant::now();
+    let in_order = (0..20).map(|n| to(&queue, "k", &format!("k{n:02}")));
+    let others = (0..20).map(|n| to(&queue, &n.to_string(), &format!("o{n:02}")));
+    let ids = bus.publish(in_order.chain(others)).await;
+    bus.until_tried_without_counting().await;
+    bus.until_none_is_on_its_way().await;
+    let failed = "select count(*) from outbox where attempts > 0 or state = 3";
+    assert_eq!(bus.pool.number(failed).await, 0);
+    // The pause doubles each time, from the first one on.
+    let claims = bus.pool.number("select max(claim) from outbox").await;
+    let pauses = (1 << (claims - 1)) - 1;
+    assert!(since.elapsed() >= tuning.backoff * pauses, "{claims} tries");
+    assert_eq!(bus.sent().await, 1, "what it does not take was not sent");
+
+    scarce::recover().await;
+    bus.until_sent().await;
+    relay.stop().await;
+    let mut came: Vec<(String, String)> = Vec::new();
+    let mut copies = HashMap::new();
+    while came.len() < ids.len() {
+        let got = rabbitmq::next(&channel, &queue).await;
+        let id = got.properties.message_id().clone().expect("an id");
+        let message = (String::from_utf8_lossy(&got.data).into(), id.to_string());
+        *copies.entry(message.clone()).or_insert(0) += 1;
+        if !came.contains(&message) {
+            came.push(message);
+        }
+    }
+    let labels = ["k", "o"].map(|what| (0..20).map(move |n| format!("{what}{n:02}")));
+    let ids = ids.iter().map(ToString::to_string);
+    let sent: Vec<_> = labels.into_iter().flatten().zip(ids).collect();
+    // Those of one key in order, the others in any.
+    came.sort_by_key(|(label, _)| label.starts_with('o'));
+    came[20..].sort();
+    assert_eq!(came, sent);
+    // What was on its way when it ran short comes again, and nothing was sent in between.
+    assert!(copies.values().all(|copies| *copies <= 2), "{copies:?}");
 }
 
 /// It is missing for every message, so that none of them is to blame.
