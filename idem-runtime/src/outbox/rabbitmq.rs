@@ -31,8 +31,9 @@ const PERSISTENT: u8 = 2;
 /// `content-type` as the property of that name.
 ///
 /// It connects with the first message, and again when the connection is lost. While the broker is
-/// away, takes no connection, or blocks publishers because it is short of memory or disk, no attempt
-/// counts; nor does one count when there is no such exchange. What is on its way when the broker begins
+/// away, refuses the connection (a wrong password, a missing virtual host, too many connections), or
+/// blocks publishers because it is short of memory or disk, no attempt counts; nor does one count when
+/// there is no such exchange. What is on its way when the broker begins
 /// to block is sent again, and may come twice. Another confirmation that does not come within the
 /// relay's time-out is a failed attempt.
 ///
@@ -93,7 +94,9 @@ impl RabbitMq {
             connection
         } else {
             self.idle().clear();
-            self.broker.connect().await.map_err(why)?
+            // Whatever it says now, no message is to blame.
+            let connecting = self.broker.connect();
+            connecting.await.map_err(SinkError::unavailable)?
         };
         let status = connection.status().clone();
         let opening = async {
@@ -101,7 +104,9 @@ impl RabbitMq {
             let idle = self.idle().pop().filter(open);
             match idle {
                 Some(channel) => Ok(channel),
-                None => new_channel(&connection).await,
+                None => new_channel(&connection)
+                    .await
+                    .map_err(SinkError::unavailable),
             }
         };
         let channel = unless_blocked(&status, opening).await;
@@ -115,7 +120,7 @@ impl RabbitMq {
 /// Waits for something unless the broker blocks the connection: it reads nothing of ours then.
 async fn unless_blocked<T>(
     status: &ConnectionStatus,
-    work: impl Future<Output = lapin::Result<T>>,
+    work: impl Future<Output = Result<T, SinkError>>,
 ) -> Result<T, SinkError> {
     let blocked = async {
         while !status.blocked() {
@@ -125,7 +130,7 @@ async fn unless_blocked<T>(
     tokio::select! {
         biased;
         () = blocked => Err(SinkError::unavailable("the broker blocks publishers")),
-        done = work => done.map_err(why),
+        done = work => done,
     }
 }
 
@@ -153,7 +158,7 @@ impl Sink for RabbitMq {
         let published = async {
             let payload = &envelope.message.payload;
             let publish = channel.basic_publish(exchange, topic, options, payload, properties);
-            publish.await?.await
+            publish.await.map_err(why)?.await.map_err(why)
         };
         // Dropped here, as by the relay's time-out, the channel is closed and not used again.
         let confirmation = unless_blocked(&status, published).await?;
