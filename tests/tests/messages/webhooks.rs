@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, StatusCode};
-use axum::routing::post;
+use axum::routing::{get, post};
 use bytes::Bytes;
 use idem_runtime::outbox::{Message, Webhooks};
 use idem_tests::Kind;
@@ -142,4 +143,38 @@ async fn an_endpoint_that_refuses_makes_a_dead_letter() {
     assert!(why.contains("400"), "{why}");
     assert!(bus.resend(ids[0]).await);
     assert_eq!(bus.send(&sink, tuning).await, 1);
+}
+
+/// A client that follows it turns the post into a get, which succeeds and tells nobody anything.
+#[tokio::test]
+async fn what_an_endpoint_redirects_was_not_sent() {
+    let bus = Bus::start(Kind::Sqlite).await;
+    let (listener, sink) = endpoint().await;
+    let redirect = async || (StatusCode::FOUND, [(LOCATION, "/landing")]);
+    let app = Router::new()
+        .route("/hooks", post(redirect))
+        .route("/landing", get(async || StatusCode::OK));
+    tokio::spawn(axum::serve(listener, app).into_future());
+    bus.publish([message("k", "x")]).await;
+    let once = Tuning {
+        max_attempts: 1,
+        ..Tuning::default()
+    };
+    assert_eq!(bus.send(&sink, once).await, 0);
+    let why = bus.dead_letters().await.remove(0).error.unwrap_or_default();
+    assert!(why.contains("redirects"), "{why}");
+}
+
+/// The client takes the password out of the address, and a fragment is not sent.
+#[tokio::test]
+async fn an_address_with_a_password_and_a_fragment_is_no_redirect() {
+    let bus = Bus::start(Kind::Sqlite).await;
+    let (listener, _) = endpoint().await;
+    let address = listener.local_addr().expect("an address");
+    receive(listener, &[]);
+    let url = format!("http://shop:secret@{address}/hooks#x");
+    let url = url.parse().expect("an address");
+    let sink = Webhooks::new(reqwest::Client::new(), url, SECRET).expect("a secret");
+    bus.publish([message("k", "x")]).await;
+    assert_eq!(bus.send(&sink, Tuning::default()).await, 1);
 }
