@@ -8,7 +8,7 @@ use idem_runtime::outbox::{self, InvalidMessage, Message, SinkError};
 use idem_tests::Kind;
 use idem_tests::database::Pool;
 
-use crate::fixture::{Bus, Recorder, Tuning, label, message};
+use crate::fixture::{Bus, Recorder, Tuning, label, message, spawn};
 
 stamp!(
     a_message_leaves_once_and_whole,
@@ -20,8 +20,12 @@ stamp!(
     a_refused_message_is_a_dead_letter_at_once,
     an_outage_counts_no_attempt,
     sent_rows_are_swept_and_others_stay,
+    a_resent_message_does_not_overtake_one_on_its_way,
 );
-stamp!(postgres: a_row_that_commits_late_is_not_skipped);
+stamp!(postgres:
+    a_row_that_commits_late_is_not_skipped,
+    a_row_that_commits_late_does_not_overtake_one_on_its_way,
+);
 
 async fn a_message_leaves_once_and_whole(kind: Kind) {
     let (bus, sink) = (Bus::start(kind).await, Recorder::new());
@@ -261,4 +265,50 @@ async fn sent_rows_are_swept_and_others_stay(kind: Kind) {
     assert_eq!(bus.rows().await, 3);
     let gone = "select count(*) from outbox where key = 'gone'";
     assert_eq!(bus.pool.number(gone).await, 0);
+}
+
+async fn a_resent_message_does_not_overtake_one_on_its_way(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    let refusing = Recorder::answering(|_| Err(SinkError::refused("no")));
+    let ids = bus.publish([message("k", "dead")]).await;
+    bus.send(&refusing, Tuning::default()).await;
+    bus.publish([message("k", "next")]).await;
+    assert_sent_after_what_is_on_its_way(&bus, "dead", async || {
+        assert!(bus.resend(ids[0]).await);
+    })
+    .await;
+}
+
+async fn a_row_that_commits_late_does_not_overtake_one_on_its_way(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    let Pool::Postgres(pool) = &bus.pool else {
+        panic!("only PostgreSQL has two writers");
+    };
+    let mut late = pool.begin().await.expect("a transaction");
+    outbox::publish(&mut late, message("k", "late"))
+        .await
+        .expect("the lower id");
+    bus.publish([message("k", "next")]).await;
+    let commit = async move || late.commit().await.expect("a commit");
+    assert_sent_after_what_is_on_its_way(&bus, "late", commit).await;
+}
+
+/// While `next` is on its way, lets an earlier row of its key come.
+async fn assert_sent_after_what_is_on_its_way(bus: &Bus, earlier: &str, come: impl AsyncFnOnce()) {
+    let sink = Recorder::new();
+    sink.gate.close();
+    let relay = spawn(&bus.handle, &sink, Tuning::default());
+    sink.gate.until_arrived(1).await;
+    come().await;
+    // What was due before it was claimed with it, or before.
+    bus.publish([message("other", "other")]).await;
+    sink.gate.until_arrived(2).await;
+    let claimed = "select count(*) from outbox where key = 'k' and locked_until is not null";
+    assert_eq!(bus.pool.number(claimed).await, 1);
+
+    sink.gate.open();
+    bus.until_sent().await;
+    relay.stop().await;
+    let labels = sink.labels().into_iter().filter(|label| label != "other");
+    assert_eq!(labels.collect::<Vec<_>>(), ["next", earlier]);
 }
