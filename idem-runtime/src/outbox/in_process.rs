@@ -4,23 +4,49 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{Envelope, Sink, SinkError};
 
-/// Makes a sink and the stream of its deliveries; `capacity` is how many wait for the consumer.
+/// Makes a sink and its deliveries; `capacity` is how many wait for the consumer.
 ///
 /// A message is confirmed when its delivery is acknowledged, not when it is delivered, so that
-/// nothing is lost when the process dies in between.
+/// nothing is lost when the process dies in between. It must be acknowledged within the relay's
+/// time-out, the wait for the consumer included: a consumer that takes one after the other needs
+/// [`concurrency`](super::Relay::concurrency) times its own time for the last one.
 ///
 /// # Panics
 /// When `capacity` is zero.
 #[must_use]
-pub fn in_process(capacity: usize) -> (InProcess, mpsc::Receiver<Delivery>) {
+pub fn in_process(capacity: usize) -> (InProcess, Deliveries) {
     let (deliveries, receiver) = mpsc::channel(capacity);
-    (InProcess { deliveries }, receiver)
+    (InProcess { deliveries }, Deliveries { receiver })
 }
 
 /// The sink of [`in_process`].
 #[derive(Clone, Debug)]
 pub struct InProcess {
     deliveries: mpsc::Sender<Delivery>,
+}
+
+/// What comes out of [`in_process`].
+#[derive(Debug)]
+pub struct Deliveries {
+    receiver: mpsc::Receiver<Delivery>,
+}
+
+impl Deliveries {
+    /// Waits for the next delivery; `None` when there is no sink any more.
+    ///
+    /// One that the relay no longer waits for is left out: it comes again, and a consumer that is
+    /// behind would be later still for the rest.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when this future is dropped.
+    pub async fn recv(&mut self) -> Option<Delivery> {
+        loop {
+            let delivery = self.receiver.recv().await?;
+            if !delivery.acknowledged.is_closed() {
+                return Some(delivery);
+            }
+        }
+    }
 }
 
 /// A message before its consumer. Dropped without an acknowledgement, it is delivered again.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use idem_runtime::outbox::{self, InvalidMessage, Message, SinkError};
+use idem_runtime::outbox::{self, InvalidMessage, Message, SinkError, in_process};
 use idem_tests::Kind;
 use idem_tests::database::Pool;
 
@@ -20,6 +20,7 @@ stamp!(
     a_refused_message_is_a_dead_letter_at_once,
     an_outage_counts_no_attempt,
     sent_rows_are_swept_and_others_stay,
+    what_nobody_waits_for_is_not_delivered,
     a_resent_message_does_not_overtake_one_on_its_way,
 );
 stamp!(postgres:
@@ -265,6 +266,32 @@ async fn sent_rows_are_swept_and_others_stay(kind: Kind) {
     assert_eq!(bus.rows().await, 3);
     let gone = "select count(*) from outbox where key = 'gone'";
     assert_eq!(bus.pool.number(gone).await, 0);
+}
+
+/// A consumer that is behind would work on what fails anyway, and be later still for the rest.
+async fn what_nobody_waits_for_is_not_delivered(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    let (sink, mut deliveries) = in_process(16);
+    bus.publish(["a", "b"].map(|key| message(key, "x"))).await;
+    let hasty = Tuning {
+        timeout: Duration::from_millis(50),
+        backoff: Duration::from_mins(10),
+        ..Tuning::default()
+    };
+    assert_eq!(bus.send(&sink, hasty).await, 0);
+
+    bus.end_pauses().await;
+    let consumer = tokio::spawn(async move {
+        let mut attempts = Vec::new();
+        while let Some(delivery) = deliveries.recv().await {
+            attempts.push(delivery.envelope.attempt);
+            delivery.acknowledge();
+        }
+        attempts
+    });
+    assert_eq!(bus.send(&sink, Tuning::default()).await, 2);
+    drop(sink);
+    assert_eq!(consumer.await.expect("no panic"), [2, 2]);
 }
 
 async fn a_resent_message_does_not_overtake_one_on_its_way(kind: Kind) {
