@@ -21,6 +21,7 @@ stamp!(
     an_outage_counts_no_attempt,
     sent_rows_are_swept_and_others_stay,
     what_nobody_waits_for_is_not_delivered,
+    a_dead_letter_that_cannot_be_read_hides_no_other,
     a_resent_message_does_not_overtake_one_on_its_way,
 );
 stamp!(postgres:
@@ -292,6 +293,25 @@ async fn what_nobody_waits_for_is_not_delivered(kind: Kind) {
     assert_eq!(bus.send(&sink, Tuning::default()).await, 2);
     drop(sink);
     assert_eq!(consumer.await.expect("no panic"), [2, 2]);
+}
+
+async fn a_dead_letter_that_cannot_be_read_hides_no_other(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    let sink = Recorder::answering(|_| Err(SinkError::refused("no")));
+    let ids = bus
+        .publish(["a", "b", "c"].map(|key| message(key, "x")))
+        .await;
+    bus.send(&sink, Tuning::default()).await;
+    let spoil = "update outbox set headers = '{\"n\":1}' where id = 1; \
+                 update outbox set message_id = 'none' where id = 2";
+    bus.pool.execute(spoil).await;
+    let listed: Vec<_> = bus
+        .dead_letters()
+        .await
+        .iter()
+        .map(|letter| letter.envelope.id)
+        .collect();
+    assert_eq!(listed, [ids[2]]);
 }
 
 async fn a_resent_message_does_not_overtake_one_on_its_way(kind: Kind) {
