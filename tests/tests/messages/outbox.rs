@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use idem_runtime::outbox::{self, InvalidMessage, Message, SinkError, in_process};
+use idem_runtime::Backend;
+use idem_runtime::outbox::{self, InvalidMessage, Message, Relay, Sink, SinkError, in_process};
 use idem_tests::Kind;
+use idem_tests::app::Handle;
 use idem_tests::database::Pool;
 
 use crate::fixture::{Bus, Recorder, Tuning, label, message, spawn};
@@ -22,9 +24,12 @@ stamp!(
     sent_rows_are_swept_and_others_stay,
     what_nobody_waits_for_is_not_delivered,
     a_dead_letter_that_cannot_be_read_hides_no_other,
+    no_lease_is_too_short,
+    no_duration_is_too_long,
     a_resent_message_does_not_overtake_one_on_its_way,
 );
 stamp!(postgres:
+    a_claim_that_comes_too_late_pauses_the_relay,
     a_row_that_commits_late_is_not_skipped,
     a_row_that_commits_late_does_not_overtake_one_on_its_way,
 );
@@ -312,6 +317,65 @@ async fn a_dead_letter_that_cannot_be_read_hides_no_other(kind: Kind) {
         .map(|letter| letter.envelope.id)
         .collect();
     assert_eq!(listed, [ids[2]]);
+}
+
+async fn no_lease_is_too_short(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    bus.publish([message("k", "x")]).await;
+    let no_lease = Tuning {
+        lease: Duration::ZERO,
+        ..Tuning::default()
+    };
+    let recorder = Recorder::new();
+    let sending = bus.send(&recorder, no_lease);
+    let sent = tokio::time::timeout(Duration::from_secs(30), sending).await;
+    assert_eq!(sent.ok(), Some(1));
+}
+
+/// Each statement of the relay takes longer than the lease.
+async fn a_claim_that_comes_too_late_pauses_the_relay(kind: Kind) {
+    let (bus, sink) = (Bus::start(kind).await, Recorder::new());
+    let slow = "create function slow() returns trigger language plpgsql as \
+                $$ begin perform pg_sleep(0.2); return new; end $$; \
+                create trigger slow before update on outbox for each row execute function slow()";
+    bus.pool.execute(slow).await;
+    bus.publish([message("k", "x")]).await;
+    let short = Tuning {
+        lease: Duration::from_millis(100),
+        ..Tuning::default()
+    };
+    let sending = bus.send(&sink, short);
+    let sent = tokio::time::timeout(Duration::from_secs(20), sending).await;
+    assert_eq!((sent.ok(), sink.attempts().len()), (Some(0), 0));
+    let waits = "select count(*) from outbox where state = 1 and attempts = 0";
+    assert_eq!(bus.pool.number(waits).await, 1);
+}
+
+async fn no_duration_is_too_long(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    let sink = Recorder::answering(|envelope| match label(envelope).as_str() {
+        "fails" => Err(SinkError::failed("no")),
+        "waits" => Err(SinkError::unavailable("nobody there")),
+        _ => Ok(()),
+    });
+    bus.publish(["fails", "waits", "sent"].map(|label| message(label, label)))
+        .await;
+    let sent = match &bus.handle {
+        Handle::Postgres(handle) => for_ever(Relay::new(handle, sink)).send_due().await,
+        Handle::Sqlite(handle) => for_ever(Relay::new(handle, sink)).send_due().await,
+    };
+    assert_eq!(sent.expect("a relay that claims"), 1);
+    let right = "select count(*) from outbox where locked_until is null and \
+                 case key when 'fails' then state = 1 and due_at > created_at \
+                 when 'waits' then state = 1 and attempts = 0 \
+                 when 'sent' then state = 2 and expires_at > sent_at end";
+    assert_eq!(bus.pool.number(right).await, 3);
+}
+
+fn for_ever<DB: Backend, S: Sink>(relay: Relay<DB, S>) -> Relay<DB, S> {
+    let most = Duration::MAX;
+    let relay = relay.lease(most).timeout(most).poll(most);
+    relay.backoff(most, most).retention(most)
 }
 
 async fn a_resent_message_does_not_overtake_one_on_its_way(kind: Kind) {
