@@ -212,7 +212,9 @@ impl<DB: Backend, S: Sink> Relay<DB, S> {
             };
             let failures = u32::try_from(row.attempts).unwrap_or(u32::MAX);
             let (verdict, attempted) = if failures >= settings.max_attempts {
-                let error = "each relay that sent it died".to_owned();
+                let died = || "each relay that sent it died".to_owned();
+                // The limit may be lower than it was.
+                let error = row.error.unwrap_or_else(died);
                 (Verdict::Bury { error }, Attempted::Failed)
             } else if Instant::now() + settings.attempt_limit() > until {
                 tracing::warn!("the database is too slow for the lease; the relay pauses");

@@ -26,6 +26,7 @@ stamp!(
     a_dead_letter_that_cannot_be_read_hides_no_other,
     no_lease_is_too_short,
     no_duration_is_too_long,
+    a_lower_limit_keeps_the_error,
     a_resent_message_does_not_overtake_one_on_its_way,
 );
 stamp!(postgres:
@@ -376,6 +377,26 @@ fn for_ever<DB: Backend, S: Sink>(relay: Relay<DB, S>) -> Relay<DB, S> {
     let most = Duration::MAX;
     let relay = relay.lease(most).timeout(most).poll(most);
     relay.backoff(most, most).retention(most)
+}
+
+async fn a_lower_limit_keeps_the_error(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    let sink = Recorder::answering(|_| Err(SinkError::failed("bitter")));
+    bus.publish([message("k", "x")]).await;
+    let patient = Tuning {
+        backoff: Duration::from_mins(10),
+        ..Tuning::default()
+    };
+    bus.send(&sink, patient).await;
+    bus.end_pauses().await;
+    let stricter = Tuning {
+        max_attempts: 1,
+        ..patient
+    };
+    bus.send(&sink, stricter).await;
+    let why = bus.dead_letters().await.remove(0).error.unwrap_or_default();
+    assert!(why.contains("bitter"), "{why}");
+    assert_eq!(sink.attempts().len(), 1);
 }
 
 async fn a_resent_message_does_not_overtake_one_on_its_way(kind: Kind) {
