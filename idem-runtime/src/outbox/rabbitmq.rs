@@ -37,6 +37,9 @@ const PERSISTENT: u8 = 2;
 /// to block is sent again, and may come twice. Another confirmation that does not come within the
 /// relay's time-out is a failed attempt.
 ///
+/// A new connection has 4 seconds. Leave the relay's time-out, and half its lease, well above that:
+/// otherwise a broker that does not answer at all makes failed attempts.
+///
 /// ```
 /// # use idem_runtime::outbox::RabbitMq;
 /// # #[tokio::main(flavor = "current_thread")]

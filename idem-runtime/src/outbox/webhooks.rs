@@ -24,7 +24,10 @@ use super::{Envelope, Sink, SinkError};
 /// ```
 /// # use idem_runtime::outbox::Webhooks;
 /// # fn sink() -> Result<Webhooks, Box<dyn std::error::Error>> {
-/// let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
+/// let client = reqwest::Client::builder()
+///     .redirect(reqwest::redirect::Policy::none())
+///     .connect_timeout(std::time::Duration::from_secs(3))
+///     .build()?;
 /// let endpoint = "https://shop.example.com/webhooks".parse()?;
 /// Ok(Webhooks::new(client, endpoint, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")?)
 /// # }
@@ -50,6 +53,10 @@ impl Webhooks {
     /// Posts to an endpoint with a client, which decides about TLS, proxies, and redirects: one
     /// that follows none is best. An answer from another address confirms nothing, since a redirect
     /// turns a post into a get.
+    ///
+    /// Let the client have a `connect_timeout` below the relay's time-out and below half its lease:
+    /// without one, connecting to an endpoint whose packets are dropped ends with the relay's time-out,
+    /// and is a failed attempt.
     ///
     /// # Errors
     /// [`InvalidSecret`] when the secret is not of the specification's form.

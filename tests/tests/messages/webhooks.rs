@@ -178,3 +178,31 @@ async fn an_address_with_a_password_and_a_fragment_is_no_redirect() {
     bus.publish([message("k", "x")]).await;
     assert_eq!(bus.send(&sink, Tuning::default()).await, 1);
 }
+
+/// Its backlog is full, so that the kernel drops whatever else wants to connect.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_endpoint_that_drops_packets_costs_no_attempt() {
+    let bus = Bus::start(Kind::Sqlite).await;
+    let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+    let any = "127.0.0.1:0".parse().expect("an address");
+    socket.bind(any).expect("a free port");
+    let listener = socket.listen(1).expect("a listener");
+    let address = listener.local_addr().expect("an address");
+    let connect = || tokio::net::TcpStream::connect(address);
+    let mut connections = Vec::new();
+    let short = Duration::from_millis(300);
+    while let Ok(connection) = tokio::time::timeout(short, connect()).await {
+        connections.push(connection.expect("a connection"));
+    }
+    let client = reqwest::Client::builder().connect_timeout(short).build();
+    let url = format!("http://{address}/hooks").parse();
+    let url = url.expect("an address");
+    let sink = Webhooks::new(client.expect("a client"), url, SECRET).expect("a secret");
+    bus.publish([message("k", "x")]).await;
+    for _ in 0..2 {
+        assert_eq!(bus.send(&sink, Tuning::default()).await, 0);
+    }
+    let counted = bus.pool.number("select sum(attempts) from outbox").await;
+    assert_eq!(counted, 0);
+}
