@@ -37,8 +37,7 @@ const PERSISTENT: u8 = 2;
 /// to block is sent again, and may come twice. Another confirmation that does not come within the
 /// relay's time-out is a failed attempt.
 ///
-/// A new connection has 4 seconds. Leave the relay's time-out, and half its lease, well above that:
-/// otherwise a broker that does not answer at all makes failed attempts.
+/// A new connection has 4 seconds, and no more than half the relay's time-out.
 ///
 /// ```
 /// # use idem_runtime::outbox::RabbitMq;
@@ -149,7 +148,8 @@ impl Sink for RabbitMq {
         let short = |text: &str| ShortString::try_new(text).map_err(SinkError::refused);
         let (exchange, topic) = (short(&self.exchange)?, short(&envelope.message.topic)?);
         let properties = properties(envelope)?;
-        let (channel, status) = match timeout(TO_CONNECT, self.channel()).await {
+        let limit = TO_CONNECT.min(envelope.limit_before());
+        let (channel, status) = match timeout(limit, self.channel()).await {
             Ok(channel) => channel?,
             Err(late) => return Err(SinkError::unavailable(late)),
         };

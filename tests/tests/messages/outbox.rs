@@ -22,7 +22,8 @@ stamp!(
     a_refused_message_is_a_dead_letter_at_once,
     an_outage_counts_no_attempt,
     sent_rows_are_swept_and_others_stay,
-    what_nobody_waits_for_is_not_delivered,
+    a_consumer_that_takes_nothing_costs_no_attempt,
+    a_consumer_that_is_behind_costs_no_attempt,
     a_dead_letter_that_cannot_be_read_hides_no_other,
     no_lease_is_too_short,
     no_duration_is_too_long,
@@ -275,19 +276,17 @@ async fn sent_rows_are_swept_and_others_stay(kind: Kind) {
     assert_eq!(bus.pool.number(gone).await, 0);
 }
 
-/// A consumer that is behind would work on what fails anyway, and be later still for the rest.
-async fn what_nobody_waits_for_is_not_delivered(kind: Kind) {
+async fn a_consumer_that_takes_nothing_costs_no_attempt(kind: Kind) {
     let bus = Bus::start(kind).await;
     let (sink, mut deliveries) = in_process(16);
     bus.publish(["a", "b"].map(|key| message(key, "x"))).await;
     let hasty = Tuning {
-        timeout: Duration::from_millis(50),
-        backoff: Duration::from_mins(10),
+        timeout: Duration::from_millis(100),
         ..Tuning::default()
     };
-    assert_eq!(bus.send(&sink, hasty).await, 0);
-
-    bus.end_pauses().await;
+    for _ in 0..2 {
+        assert_eq!(bus.send(&sink, hasty).await, 0);
+    }
     let consumer = tokio::spawn(async move {
         let mut attempts = Vec::new();
         while let Some(delivery) = deliveries.recv().await {
@@ -298,7 +297,32 @@ async fn what_nobody_waits_for_is_not_delivered(kind: Kind) {
     });
     assert_eq!(bus.send(&sink, Tuning::default()).await, 2);
     drop(sink);
-    assert_eq!(consumer.await.expect("no panic"), [2, 2]);
+    // None of those that nobody waits for any more.
+    assert_eq!(consumer.await.expect("no panic"), [1, 1]);
+}
+
+/// It needs 1.6 seconds for what is published at once, and the relay waits for one.
+async fn a_consumer_that_is_behind_costs_no_attempt(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    let (sink, mut deliveries) = in_process(16);
+    let tuning = Tuning {
+        max_attempts: 1,
+        timeout: Duration::from_secs(1),
+        ..Tuning::default()
+    };
+    bus.publish((0..32).map(|key| message(&key.to_string(), "x")))
+        .await;
+    let relay = spawn(&bus.handle, &sink, tuning);
+    let consumer = tokio::spawn(async move {
+        while let Some(delivery) = deliveries.recv().await {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            delivery.acknowledge();
+        }
+    });
+    bus.until_sent().await;
+    relay.stop().await;
+    drop(sink);
+    consumer.await.expect("no panic");
 }
 
 async fn a_dead_letter_that_cannot_be_read_hides_no_other(kind: Kind) {

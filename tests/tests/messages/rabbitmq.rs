@@ -8,6 +8,7 @@ use idem_runtime::outbox::Message;
 use idem_tests::Kind;
 use idem_tests::broker::rabbitmq::scarce;
 use idem_tests::broker::{name, rabbitmq};
+use tokio::net::TcpListener;
 
 use crate::fixture::{Bus, Tuning, message, spawn};
 
@@ -274,4 +275,23 @@ async fn a_rabbitmq_that_refuses_the_connection_costs_no_attempt() {
         let counted = bus.pool.number("select sum(attempts) from outbox").await;
         assert_eq!(counted, 0, "{url}");
     }
+}
+
+/// The relay's time-out is shorter than what the sink gives a broker that answers.
+#[tokio::test]
+async fn a_rabbitmq_that_says_nothing_costs_no_attempt() {
+    let bus = Bus::start(Kind::Sqlite).await;
+    let silent = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let port = silent.local_addr().expect("an address").port();
+    let sink = Arc::new(rabbitmq::sink(&rabbitmq::url_at(port)));
+    bus.publish([to("paid", "k", "x")]).await;
+    let hasty = Tuning {
+        timeout: Duration::from_millis(500),
+        ..Tuning::default()
+    };
+    for _ in 0..2 {
+        assert_eq!(bus.send(&sink, hasty).await, 0);
+    }
+    let counted = bus.pool.number("select sum(attempts) from outbox").await;
+    assert_eq!(counted, 0);
 }
