@@ -32,7 +32,7 @@ pub(super) async fn publish<S: Sink>(
     failures: u32,
     settings: &Settings,
 ) -> (Verdict, Attempted) {
-    let envelope = match Envelope::read(row) {
+    let mut envelope = match Envelope::read(row) {
         Ok(envelope) => envelope,
         Err(error) => {
             let error = causes(&error);
@@ -40,7 +40,8 @@ pub(super) async fn publish<S: Sink>(
         }
     };
     let id = envelope.id;
-    let published = match timeout(settings.attempt_limit(), sink.publish(&envelope)).await {
+    envelope.limit = settings.attempt_limit();
+    let published = match timeout(envelope.limit, sink.publish(&envelope)).await {
         Ok(published) => published,
         Err(late) => Err(SinkError::failed(late)),
     };

@@ -4,7 +4,8 @@ use uuid::Uuid;
 
 use super::{Envelope, Outbox};
 use crate::error::StoreError;
-use crate::store::{Backend, outbox, store_error};
+use crate::store::outbox::{self, MessageRow};
+use crate::store::{Backend, store_error};
 
 /// A message that is not tried again by itself.
 #[derive(Clone, Debug)]
@@ -16,8 +17,22 @@ pub struct DeadLetter {
     pub error: Option<String>,
 }
 
+impl DeadLetter {
+    fn read(mut row: MessageRow) -> Option<Self> {
+        let (row_id, error) = (row.id, row.error.take());
+        match Envelope::read(row) {
+            Ok(envelope) => Some(Self { envelope, error }),
+            Err(why) => {
+                tracing::error!(row_id, error = %why, "a dead letter cannot be read");
+                None
+            }
+        }
+    }
+}
+
 impl<DB: Backend> Outbox<'_, DB> {
-    /// Lists up to `limit` dead letters, the oldest first.
+    /// Lists up to `limit` dead letters, the oldest first. One that cannot be read, as after a change
+    /// by hand, counts and is left out; the log has the `id` of its row.
     ///
     /// # Errors
     /// [`StoreError`] when the table cannot be read.
@@ -28,15 +43,8 @@ impl<DB: Backend> Outbox<'_, DB> {
                 let mut conn = handle.acquire().await?;
                 let sql = &handle.statements().outbox;
                 let rows = outbox::dead::<DB>(&mut conn, sql, limit).await;
-                let letter = |mut row: outbox::MessageRow| {
-                    let error = row.error.take();
-                    Ok(DeadLetter {
-                        envelope: Envelope::read(row)?,
-                        error,
-                    })
-                };
-                rows.and_then(|rows| rows.into_iter().map(letter).collect())
-                    .map_err(store_error::<DB>)
+                let rows = rows.map_err(store_error::<DB>)?;
+                Ok(rows.into_iter().filter_map(DeadLetter::read).collect())
             })
             .await
     }

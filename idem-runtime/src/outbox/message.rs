@@ -96,9 +96,17 @@ pub struct Envelope {
     pub created_at: SystemTime,
     /// The message as it was written.
     pub message: Message,
+    /// How long the relay waits for this attempt.
+    pub(super) limit: Duration,
 }
 
 impl Envelope {
+    /// How long a sink waits for what comes before the message, and is nothing that the message could be
+    /// blamed for; so that the relay hears of that before its own time-out.
+    pub(super) fn limit_before(&self) -> Duration {
+        self.limit / 2
+    }
+
     /// Reads a row.
     pub(super) fn read(row: MessageRow) -> Result<Self, sqlx::Error> {
         let decode = |error: Box<dyn std::error::Error + Send + Sync>| sqlx::Error::Decode(error);
@@ -114,6 +122,7 @@ impl Envelope {
                     .map_err(|error| decode(error.into()))?,
                 payload: row.payload.into(),
             },
+            limit: Duration::ZERO,
         })
     }
 }

@@ -46,7 +46,7 @@ use crate::store::outbox::{NewRow, OutboxStatements, insert};
 use crate::store::{Backend, Store, Tables};
 
 pub use dead::DeadLetter;
-pub use in_process::{Delivery, InProcess, in_process};
+pub use in_process::{Deliveries, Delivery, InProcess, in_process};
 #[cfg(feature = "nats")]
 pub use jetstream::JetStream;
 pub use message::{Envelope, InvalidMessage, Message};

@@ -1,4 +1,4 @@
-//! When the sink takes nothing at all.
+//! When the sink takes nothing at all, or the database leaves no time for it.
 
 use tokio::task::JoinError;
 use tokio::time::{Instant, sleep_until};

@@ -31,10 +31,13 @@ const PERSISTENT: u8 = 2;
 /// `content-type` as the property of that name.
 ///
 /// It connects with the first message, and again when the connection is lost. While the broker is
-/// away, takes no connection, or blocks publishers because it is short of memory or disk, no attempt
-/// counts; nor does one count when there is no such exchange. What is on its way when the broker begins
+/// away, refuses the connection (a wrong password, a missing virtual host, too many connections), or
+/// blocks publishers because it is short of memory or disk, no attempt counts; nor does one count when
+/// there is no such exchange. What is on its way when the broker begins
 /// to block is sent again, and may come twice. Another confirmation that does not come within the
 /// relay's time-out is a failed attempt.
+///
+/// A new connection has 4 seconds, and no more than half the relay's time-out.
 ///
 /// ```
 /// # use idem_runtime::outbox::RabbitMq;
@@ -93,7 +96,9 @@ impl RabbitMq {
             connection
         } else {
             self.idle().clear();
-            self.broker.connect().await.map_err(why)?
+            // Whatever it says now, no message is to blame.
+            let connecting = self.broker.connect();
+            connecting.await.map_err(SinkError::unavailable)?
         };
         let status = connection.status().clone();
         let opening = async {
@@ -101,7 +106,9 @@ impl RabbitMq {
             let idle = self.idle().pop().filter(open);
             match idle {
                 Some(channel) => Ok(channel),
-                None => new_channel(&connection).await,
+                None => new_channel(&connection)
+                    .await
+                    .map_err(SinkError::unavailable),
             }
         };
         let channel = unless_blocked(&status, opening).await;
@@ -115,7 +122,7 @@ impl RabbitMq {
 /// Waits for something unless the broker blocks the connection: it reads nothing of ours then.
 async fn unless_blocked<T>(
     status: &ConnectionStatus,
-    work: impl Future<Output = lapin::Result<T>>,
+    work: impl Future<Output = Result<T, SinkError>>,
 ) -> Result<T, SinkError> {
     let blocked = async {
         while !status.blocked() {
@@ -125,7 +132,7 @@ async fn unless_blocked<T>(
     tokio::select! {
         biased;
         () = blocked => Err(SinkError::unavailable("the broker blocks publishers")),
-        done = work => done.map_err(why),
+        done = work => done,
     }
 }
 
@@ -141,7 +148,8 @@ impl Sink for RabbitMq {
         let short = |text: &str| ShortString::try_new(text).map_err(SinkError::refused);
         let (exchange, topic) = (short(&self.exchange)?, short(&envelope.message.topic)?);
         let properties = properties(envelope)?;
-        let (channel, status) = match timeout(TO_CONNECT, self.channel()).await {
+        let limit = TO_CONNECT.min(envelope.limit_before());
+        let (channel, status) = match timeout(limit, self.channel()).await {
             Ok(channel) => channel?,
             Err(late) => return Err(SinkError::unavailable(late)),
         };
@@ -153,7 +161,7 @@ impl Sink for RabbitMq {
         let published = async {
             let payload = &envelope.message.payload;
             let publish = channel.basic_publish(exchange, topic, options, payload, properties);
-            publish.await?.await
+            publish.await.map_err(why)?.await.map_err(why)
         };
         // Dropped here, as by the relay's time-out, the channel is closed and not used again.
         let confirmation = unless_blocked(&status, published).await?;

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::Sink;
 use super::attempt::{Attempted, LIMITS, publish, settle};
 use super::outage::Outage;
-use super::settings::Settings;
+use super::settings::{LONGEST, SHORTEST_LEASE, Settings};
 use crate::engine::report;
 use crate::error::StoreError;
 use crate::handle::Idempotency;
@@ -53,9 +53,10 @@ impl<DB: Backend, S: Sink> Relay<DB, S> {
         self
     }
 
-    /// Sets how long a claim survives its relay's death; 30 seconds by default.
+    /// Sets how long a claim survives its relay's death; 30 seconds by default, from 100 milliseconds
+    /// to 400 days.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.settings.lease = lease;
+        self.settings.lease = lease.clamp(SHORTEST_LEASE, LONGEST);
         self
     }
 
@@ -74,23 +75,23 @@ impl<DB: Backend, S: Sink> Relay<DB, S> {
     }
 
     /// Sets the pause after the first failure, which doubles with each, and the longest one; 1
-    /// second and 5 minutes by default.
+    /// second and 5 minutes by default, up to 400 days.
     pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
-        self.settings.backoff = (first, longest);
+        self.settings.backoff = (first, longest.min(LONGEST));
         self
     }
 
     /// Sets how often the table is looked at without being told to; every second by default, at
-    /// most once a millisecond. On PostgreSQL a commit wakes the relay at once.
+    /// most once a millisecond and at least every 400 days. On PostgreSQL a commit wakes the relay at once.
     pub fn poll(mut self, period: Duration) -> Self {
-        self.settings.poll = period.max(Duration::from_millis(1));
+        self.settings.poll = period.clamp(Duration::from_millis(1), LONGEST);
         self
     }
 
     /// Sets how long a sent message stays in the table before
-    /// [`sweep`](Idempotency::sweep) removes it; 24 hours by default.
+    /// [`sweep`](Idempotency::sweep) removes it; 24 hours by default, up to 400 days.
     pub fn retention(mut self, retention: Duration) -> Self {
-        self.settings.retention = retention;
+        self.settings.retention = retention.min(LONGEST);
         self
     }
 
@@ -175,18 +176,18 @@ impl<DB: Backend, S: Sink> Relay<DB, S> {
 
     /// Claims up to `free` rows, and says until when they are ours for certain.
     async fn claim(&self, free: usize) -> Result<(Vec<MessageRow>, Instant), StoreError> {
-        // Taken before the database's clock is read, so never too late.
-        let until = Instant::now() + self.settings.lease;
         let (handle, lease) = (self.handle.clone(), self.settings.lease);
         let claim = async move {
             let mut writing = handle.begin(LIMITS).await?;
+            // Taken before the database's clock is read, so never too late.
+            let until = Instant::now() + lease;
             let sql = &handle.statements().outbox;
             let claimed = outbox::claim::<DB>(&mut writing.tx, sql, free, lease).await;
             match claimed {
                 Ok(mut rows) => {
                     writing.commit().await?;
                     rows.sort_by_key(|row| row.id);
-                    Ok(rows)
+                    Ok((rows, until))
                 }
                 Err(error) => {
                     writing.give_back().await;
@@ -194,7 +195,7 @@ impl<DB: Backend, S: Sink> Relay<DB, S> {
                 }
             }
         };
-        Ok((self.handle.detached_in_time(claim).await?, until))
+        self.handle.detached_in_time(claim).await
     }
 
     /// One attempt at a message: publishes it, and writes down how it went.
@@ -211,10 +212,13 @@ impl<DB: Backend, S: Sink> Relay<DB, S> {
             };
             let failures = u32::try_from(row.attempts).unwrap_or(u32::MAX);
             let (verdict, attempted) = if failures >= settings.max_attempts {
-                let error = "each relay that sent it died".to_owned();
+                let died = || "each relay that sent it died".to_owned();
+                // The limit may be lower than it was.
+                let error = row.error.unwrap_or_else(died);
                 (Verdict::Bury { error }, Attempted::Failed)
             } else if Instant::now() + settings.attempt_limit() > until {
-                (Verdict::GiveBack, Attempted::Failed)
+                tracing::warn!("the database is too slow for the lease; the relay pauses");
+                (Verdict::GiveBack, Attempted::Unavailable)
             } else {
                 publish(&*sink, row, failures, &settings).await
             };

@@ -2,6 +2,14 @@
 
 use std::time::Duration;
 
+use crate::policy::LEASE_RANGE;
+
+/// A shorter one would be over between two statements.
+pub(super) const SHORTEST_LEASE: Duration = *LEASE_RANGE.start();
+
+/// What the clocks of both databases can add.
+pub(super) const LONGEST: Duration = *LEASE_RANGE.end();
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     pub(super) concurrency: usize,

@@ -24,7 +24,10 @@ use super::{Envelope, Sink, SinkError};
 /// ```
 /// # use idem_runtime::outbox::Webhooks;
 /// # fn sink() -> Result<Webhooks, Box<dyn std::error::Error>> {
-/// let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
+/// let client = reqwest::Client::builder()
+///     .redirect(reqwest::redirect::Policy::none())
+///     .connect_timeout(std::time::Duration::from_secs(3))
+///     .build()?;
 /// let endpoint = "https://shop.example.com/webhooks".parse()?;
 /// Ok(Webhooks::new(client, endpoint, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")?)
 /// # }
@@ -48,11 +51,18 @@ pub struct InvalidSecret;
 
 impl Webhooks {
     /// Posts to an endpoint with a client, which decides about TLS, proxies, and redirects: one
-    /// that follows none is best, since a redirect turns a post into a get.
+    /// that follows none is best. An answer from another address confirms nothing, since a redirect
+    /// turns a post into a get.
+    ///
+    /// Let the client have a `connect_timeout` below the relay's time-out and below half its lease:
+    /// without one, connecting to an endpoint whose packets are dropped ends with the relay's time-out,
+    /// and is a failed attempt.
     ///
     /// # Errors
     /// [`InvalidSecret`] when the secret is not of the specification's form.
-    pub fn new(client: Client, endpoint: Url, secret: &str) -> Result<Self, InvalidSecret> {
+    pub fn new(client: Client, mut endpoint: Url, secret: &str) -> Result<Self, InvalidSecret> {
+        // A fragment is never sent, and would make each answer look redirected.
+        endpoint.set_fragment(None);
         Ok(Self {
             client,
             endpoint,
@@ -103,7 +113,11 @@ impl Sink for Webhooks {
         let headers = self.headers(envelope, now.as_secs());
         let headers = headers.map_err(SinkError::refused)?;
         let post = self.client.post(self.endpoint.clone()).headers(headers);
-        let answer = post.body(envelope.message.payload.clone()).send().await;
+        let post = post.body(envelope.message.payload.clone()).build();
+        let post = post.map_err(|error| SinkError::failed(error.without_url()))?;
+        // Without the password of the endpoint, as the answer has it.
+        let address = post.url().clone();
+        let answer = self.client.execute(post).await;
         // The address may hold a secret of the receiver's.
         let answer = answer.map_err(|error| {
             if error.is_connect() {
@@ -112,6 +126,9 @@ impl Sink for Webhooks {
                 SinkError::failed(error.without_url())
             }
         })?;
+        if *answer.url() != address {
+            return Err(SinkError::failed("the endpoint redirects"));
+        }
         match answer.status() {
             status if status.is_success() => Ok(()),
             StatusCode::GONE => Err(SinkError::refused("the endpoint is gone: 410")),

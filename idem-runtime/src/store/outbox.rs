@@ -3,7 +3,8 @@
 //!
 //! Only the first unsent row of a key can be claimed. That row is thereby the lock on its key: two
 //! relays cannot have two rows of one key, and a row that waits for its next attempt holds back
-//! those behind it.
+//! those behind it. One that comes before a row that is on its way, because it committed late or is sent
+//! again, waits for that row's verdict.
 
 use std::time::Duration;
 
@@ -75,8 +76,9 @@ const CLAIM: &str = concat!(
     "with heads as (select o.id from {outbox} as o \
      where o.state = 1 and o.due_at <= {instant} \
      and (o.locked_until is null or o.locked_until <= {instant}) \
-     and not exists (select 1 from {outbox} as earlier \
-     where earlier.key = o.key and earlier.state = 1 and earlier.id < o.id) \
+     and not exists (select 1 from {outbox} as other \
+     where other.key = o.key and other.state = 1 and other.id <> o.id \
+     and (other.id < o.id or other.locked_until > {instant})) \
      order by o.due_at, o.id limit $1{skip locked}) \
      update {outbox} set claim = claim + 1, \
      attempts = attempts + case when locked_until is null then 0 else 1 end, \

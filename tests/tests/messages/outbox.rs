@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use idem_runtime::outbox::{self, InvalidMessage, Message, SinkError};
+use idem_runtime::Backend;
+use idem_runtime::outbox::{self, InvalidMessage, Message, Relay, Sink, SinkError, in_process};
 use idem_tests::Kind;
+use idem_tests::app::Handle;
 use idem_tests::database::Pool;
 
-use crate::fixture::{Bus, Recorder, Tuning, label, message};
+use crate::fixture::{Bus, Recorder, Tuning, label, message, spawn};
 
 stamp!(
     a_message_leaves_once_and_whole,
@@ -20,8 +22,19 @@ stamp!(
     a_refused_message_is_a_dead_letter_at_once,
     an_outage_counts_no_attempt,
     sent_rows_are_swept_and_others_stay,
+    a_consumer_that_takes_nothing_costs_no_attempt,
+    a_consumer_that_is_behind_costs_no_attempt,
+    a_dead_letter_that_cannot_be_read_hides_no_other,
+    no_lease_is_too_short,
+    no_duration_is_too_long,
+    a_lower_limit_keeps_the_error,
+    a_resent_message_does_not_overtake_one_on_its_way,
 );
-stamp!(postgres: a_row_that_commits_late_is_not_skipped);
+stamp!(postgres:
+    a_claim_that_comes_too_late_pauses_the_relay,
+    a_row_that_commits_late_is_not_skipped,
+    a_row_that_commits_late_does_not_overtake_one_on_its_way,
+);
 
 async fn a_message_leaves_once_and_whole(kind: Kind) {
     let (bus, sink) = (Bus::start(kind).await, Recorder::new());
@@ -261,4 +274,197 @@ async fn sent_rows_are_swept_and_others_stay(kind: Kind) {
     assert_eq!(bus.rows().await, 3);
     let gone = "select count(*) from outbox where key = 'gone'";
     assert_eq!(bus.pool.number(gone).await, 0);
+}
+
+async fn a_consumer_that_takes_nothing_costs_no_attempt(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    let (sink, mut deliveries) = in_process(16);
+    bus.publish(["a", "b"].map(|key| message(key, "x"))).await;
+    let hasty = Tuning {
+        timeout: Duration::from_millis(100),
+        ..Tuning::default()
+    };
+    for _ in 0..2 {
+        assert_eq!(bus.send(&sink, hasty).await, 0);
+    }
+    let consumer = tokio::spawn(async move {
+        let mut attempts = Vec::new();
+        while let Some(delivery) = deliveries.recv().await {
+            attempts.push(delivery.envelope.attempt);
+            delivery.acknowledge();
+        }
+        attempts
+    });
+    assert_eq!(bus.send(&sink, Tuning::default()).await, 2);
+    drop(sink);
+    // None of those that nobody waits for any more.
+    assert_eq!(consumer.await.expect("no panic"), [1, 1]);
+}
+
+/// It needs 1.6 seconds for what is published at once, and the relay waits for one.
+async fn a_consumer_that_is_behind_costs_no_attempt(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    let (sink, mut deliveries) = in_process(16);
+    let tuning = Tuning {
+        max_attempts: 1,
+        timeout: Duration::from_secs(1),
+        ..Tuning::default()
+    };
+    bus.publish((0..32).map(|key| message(&key.to_string(), "x")))
+        .await;
+    let relay = spawn(&bus.handle, &sink, tuning);
+    let consumer = tokio::spawn(async move {
+        while let Some(delivery) = deliveries.recv().await {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            delivery.acknowledge();
+        }
+    });
+    bus.until_sent().await;
+    relay.stop().await;
+    drop(sink);
+    consumer.await.expect("no panic");
+}
+
+async fn a_dead_letter_that_cannot_be_read_hides_no_other(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    let sink = Recorder::answering(|_| Err(SinkError::refused("no")));
+    let ids = bus
+        .publish(["a", "b", "c"].map(|key| message(key, "x")))
+        .await;
+    bus.send(&sink, Tuning::default()).await;
+    let spoil = "update outbox set headers = '{\"n\":1}' where id = 1; \
+                 update outbox set message_id = 'none' where id = 2";
+    bus.pool.execute(spoil).await;
+    let listed: Vec<_> = bus
+        .dead_letters()
+        .await
+        .iter()
+        .map(|letter| letter.envelope.id)
+        .collect();
+    assert_eq!(listed, [ids[2]]);
+}
+
+async fn no_lease_is_too_short(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    bus.publish([message("k", "x")]).await;
+    let no_lease = Tuning {
+        lease: Duration::ZERO,
+        ..Tuning::default()
+    };
+    let recorder = Recorder::new();
+    let sending = bus.send(&recorder, no_lease);
+    let sent = tokio::time::timeout(Duration::from_secs(30), sending).await;
+    assert_eq!(sent.ok(), Some(1));
+}
+
+/// Each statement of the relay takes longer than the lease.
+async fn a_claim_that_comes_too_late_pauses_the_relay(kind: Kind) {
+    let (bus, sink) = (Bus::start(kind).await, Recorder::new());
+    let slow = "create function slow() returns trigger language plpgsql as \
+                $$ begin perform pg_sleep(0.2); return new; end $$; \
+                create trigger slow before update on outbox for each row execute function slow()";
+    bus.pool.execute(slow).await;
+    bus.publish([message("k", "x")]).await;
+    let short = Tuning {
+        lease: Duration::from_millis(100),
+        ..Tuning::default()
+    };
+    let sending = bus.send(&sink, short);
+    let sent = tokio::time::timeout(Duration::from_secs(20), sending).await;
+    assert_eq!((sent.ok(), sink.attempts().len()), (Some(0), 0));
+    let waits = "select count(*) from outbox where state = 1 and attempts = 0";
+    assert_eq!(bus.pool.number(waits).await, 1);
+}
+
+async fn no_duration_is_too_long(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    let sink = Recorder::answering(|envelope| match label(envelope).as_str() {
+        "fails" => Err(SinkError::failed("no")),
+        "waits" => Err(SinkError::unavailable("nobody there")),
+        _ => Ok(()),
+    });
+    bus.publish(["fails", "waits", "sent"].map(|label| message(label, label)))
+        .await;
+    let sent = match &bus.handle {
+        Handle::Postgres(handle) => for_ever(Relay::new(handle, sink)).send_due().await,
+        Handle::Sqlite(handle) => for_ever(Relay::new(handle, sink)).send_due().await,
+    };
+    assert_eq!(sent.expect("a relay that claims"), 1);
+    let right = "select count(*) from outbox where locked_until is null and \
+                 case key when 'fails' then state = 1 and due_at > created_at \
+                 when 'waits' then state = 1 and attempts = 0 \
+                 when 'sent' then state = 2 and expires_at > sent_at end";
+    assert_eq!(bus.pool.number(right).await, 3);
+}
+
+fn for_ever<DB: Backend, S: Sink>(relay: Relay<DB, S>) -> Relay<DB, S> {
+    let most = Duration::MAX;
+    let relay = relay.lease(most).timeout(most).poll(most);
+    relay.backoff(most, most).retention(most)
+}
+
+async fn a_lower_limit_keeps_the_error(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    let sink = Recorder::answering(|_| Err(SinkError::failed("bitter")));
+    bus.publish([message("k", "x")]).await;
+    let patient = Tuning {
+        backoff: Duration::from_mins(10),
+        ..Tuning::default()
+    };
+    bus.send(&sink, patient).await;
+    bus.end_pauses().await;
+    let stricter = Tuning {
+        max_attempts: 1,
+        ..patient
+    };
+    bus.send(&sink, stricter).await;
+    let why = bus.dead_letters().await.remove(0).error.unwrap_or_default();
+    assert!(why.contains("bitter"), "{why}");
+    assert_eq!(sink.attempts().len(), 1);
+}
+
+async fn a_resent_message_does_not_overtake_one_on_its_way(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    let refusing = Recorder::answering(|_| Err(SinkError::refused("no")));
+    let ids = bus.publish([message("k", "dead")]).await;
+    bus.send(&refusing, Tuning::default()).await;
+    bus.publish([message("k", "next")]).await;
+    assert_sent_after_what_is_on_its_way(&bus, "dead", async || {
+        assert!(bus.resend(ids[0]).await);
+    })
+    .await;
+}
+
+async fn a_row_that_commits_late_does_not_overtake_one_on_its_way(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    let Pool::Postgres(pool) = &bus.pool else {
+        panic!("only PostgreSQL has two writers");
+    };
+    let mut late = pool.begin().await.expect("a transaction");
+    outbox::publish(&mut late, message("k", "late"))
+        .await
+        .expect("the lower id");
+    bus.publish([message("k", "next")]).await;
+    let commit = async move || late.commit().await.expect("a commit");
+    assert_sent_after_what_is_on_its_way(&bus, "late", commit).await;
+}
+
+/// While `next` is on its way, lets an earlier row of its key come.
+async fn assert_sent_after_what_is_on_its_way(bus: &Bus, earlier: &str, come: impl AsyncFnOnce()) {
+    let sink = Recorder::new();
+    sink.gate.close();
+    let relay = spawn(&bus.handle, &sink, Tuning::default());
+    sink.gate.until_arrived(1).await;
+    come().await;
+    // What was due before it was claimed with it, or before.
+    bus.publish([message("other", "other")]).await;
+    sink.gate.until_arrived(2).await;
+    let claimed = "select count(*) from outbox where key = 'k' and locked_until is not null";
+    assert_eq!(bus.pool.number(claimed).await, 1);
+
+    sink.gate.open();
+    bus.until_sent().await;
+    relay.stop().await;
+    let labels = sink.labels().into_iter().filter(|label| label != "other");
+    assert_eq!(labels.collect::<Vec<_>>(), ["next", earlier]);
 }

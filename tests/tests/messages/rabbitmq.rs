@@ -8,6 +8,7 @@ use idem_runtime::outbox::Message;
 use idem_tests::Kind;
 use idem_tests::broker::rabbitmq::scarce;
 use idem_tests::broker::{name, rabbitmq};
+use tokio::net::TcpListener;
 
 use crate::fixture::{Bus, Tuning, message, spawn};
 
@@ -248,4 +249,49 @@ async fn a_missing_exchange_costs_no_attempt() {
     rabbitmq::bind(&channel, &queue, "paid").await;
     bus.until_sent_by(&sink).await;
     assert_eq!(rabbitmq::next(&channel, &queue).await.data, b"x");
+}
+
+/// It refuses whatever is sent, so that no message is to blame.
+#[tokio::test]
+#[cfg_attr(
+    not(feature = "rabbitmq-server"),
+    ignore = "needs RabbitMQ: run scripts/test"
+)]
+async fn a_rabbitmq_that_refuses_the_connection_costs_no_attempt() {
+    let bus = Bus::start(Kind::Sqlite).await;
+    bus.publish([to("paid", "k", "x")]).await;
+    let tuning = Tuning {
+        max_attempts: 2,
+        ..Tuning::default()
+    };
+    let url = rabbitmq::url();
+    let wrong_password = url.replacen("amqp://", "amqp://guest:wrong@", 1);
+    let no_such_host = url.replacen("%2f", "nowhere", 1);
+    for url in [wrong_password, no_such_host] {
+        let sink = Arc::new(rabbitmq::sink(&url));
+        for _ in 0..2 {
+            assert_eq!(bus.send(&sink, tuning).await, 0);
+        }
+        let counted = bus.pool.number("select sum(attempts) from outbox").await;
+        assert_eq!(counted, 0, "{url}");
+    }
+}
+
+/// The relay's time-out is shorter than what the sink gives a broker that answers.
+#[tokio::test]
+async fn a_rabbitmq_that_says_nothing_costs_no_attempt() {
+    let bus = Bus::start(Kind::Sqlite).await;
+    let silent = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let port = silent.local_addr().expect("an address").port();
+    let sink = Arc::new(rabbitmq::sink(&rabbitmq::url_at(port)));
+    bus.publish([to("paid", "k", "x")]).await;
+    let hasty = Tuning {
+        timeout: Duration::from_millis(500),
+        ..Tuning::default()
+    };
+    for _ in 0..2 {
+        assert_eq!(bus.send(&sink, hasty).await, 0);
+    }
+    let counted = bus.pool.number("select sum(attempts) from outbox").await;
+    assert_eq!(counted, 0);
 }

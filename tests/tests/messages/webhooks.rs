@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, StatusCode};
-use axum::routing::post;
+use axum::routing::{get, post};
 use bytes::Bytes;
 use idem_runtime::outbox::{Message, Webhooks};
 use idem_tests::Kind;
@@ -142,4 +143,66 @@ async fn an_endpoint_that_refuses_makes_a_dead_letter() {
     assert!(why.contains("400"), "{why}");
     assert!(bus.resend(ids[0]).await);
     assert_eq!(bus.send(&sink, tuning).await, 1);
+}
+
+/// A client that follows it turns the post into a get, which succeeds and tells nobody anything.
+#[tokio::test]
+async fn what_an_endpoint_redirects_was_not_sent() {
+    let bus = Bus::start(Kind::Sqlite).await;
+    let (listener, sink) = endpoint().await;
+    let redirect = async || (StatusCode::FOUND, [(LOCATION, "/landing")]);
+    let app = Router::new()
+        .route("/hooks", post(redirect))
+        .route("/landing", get(async || StatusCode::OK));
+    tokio::spawn(axum::serve(listener, app).into_future());
+    bus.publish([message("k", "x")]).await;
+    let once = Tuning {
+        max_attempts: 1,
+        ..Tuning::default()
+    };
+    assert_eq!(bus.send(&sink, once).await, 0);
+    let why = bus.dead_letters().await.remove(0).error.unwrap_or_default();
+    assert!(why.contains("redirects"), "{why}");
+}
+
+/// The client takes the password out of the address, and a fragment is not sent.
+#[tokio::test]
+async fn an_address_with_a_password_and_a_fragment_is_no_redirect() {
+    let bus = Bus::start(Kind::Sqlite).await;
+    let (listener, _) = endpoint().await;
+    let address = listener.local_addr().expect("an address");
+    receive(listener, &[]);
+    let url = format!("http://shop:secret@{address}/hooks#x");
+    let url = url.parse().expect("an address");
+    let sink = Webhooks::new(reqwest::Client::new(), url, SECRET).expect("a secret");
+    bus.publish([message("k", "x")]).await;
+    assert_eq!(bus.send(&sink, Tuning::default()).await, 1);
+}
+
+/// Its backlog is full, so that the kernel drops whatever else wants to connect.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_endpoint_that_drops_packets_costs_no_attempt() {
+    let bus = Bus::start(Kind::Sqlite).await;
+    let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+    let any = "127.0.0.1:0".parse().expect("an address");
+    socket.bind(any).expect("a free port");
+    let listener = socket.listen(1).expect("a listener");
+    let address = listener.local_addr().expect("an address");
+    let connect = || tokio::net::TcpStream::connect(address);
+    let mut connections = Vec::new();
+    let short = Duration::from_millis(300);
+    while let Ok(connection) = tokio::time::timeout(short, connect()).await {
+        connections.push(connection.expect("a connection"));
+    }
+    let client = reqwest::Client::builder().connect_timeout(short).build();
+    let url = format!("http://{address}/hooks").parse();
+    let url = url.expect("an address");
+    let sink = Webhooks::new(client.expect("a client"), url, SECRET).expect("a secret");
+    bus.publish([message("k", "x")]).await;
+    for _ in 0..2 {
+        assert_eq!(bus.send(&sink, Tuning::default()).await, 0);
+    }
+    let counted = bus.pool.number("select sum(attempts) from outbox").await;
+    assert_eq!(counted, 0);
 }
