@@ -100,7 +100,7 @@ impl Identity {
 /// The facts about the claim under which a handler runs.
 ///
 /// A handler asks for it with a `claim: &Claim` parameter. A run without a key
-/// (`required = false`, or a safe method) has a random one of its own, which is stored nowhere.
+/// (`required = false`, or a safe method) has a random one of its own, which nobody can ask for.
 #[derive(Clone, Debug)]
 pub struct Claim {
     identity: Arc<Identity>,

@@ -18,7 +18,7 @@ use crate::given::Options;
 use crate::handle::Idempotency;
 use crate::leased::{Lease, Leased, LeasedWork};
 use crate::observe;
-use crate::policy::{Policy, TTL_RANGE};
+use crate::policy::{OnTakeover, Policy, TTL_RANGE};
 use crate::record::{Kept, Record};
 use crate::store::Backend;
 
@@ -86,6 +86,7 @@ impl<DB: Backend> Options<Requested<Idempotency<DB>>> {
             // steps are the same. Nobody can ask for them again, so nothing is kept for long.
             Ok(Claimed::WithoutKey(mut job)) => {
                 job.policy.ttl = *TTL_RANGE.start();
+                job.policy.on_takeover = OnTakeover::Resume;
                 handle.execute(job, Leased(work)).await
             }
             Err(invalid) => return refuse(&handle, scope, invalid),

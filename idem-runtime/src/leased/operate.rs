@@ -81,7 +81,8 @@ impl Settlement {
     }
 
     /// Sets how long the settled key is kept from now on: 1 second to 400 days. By default it is 24
-    /// hours, and no less than the key would have been kept without the operator's word.
+    /// hours, and no less than the key would have been kept without the operator's word: 400 days
+    /// where its owner died inside a step under `on_takeover = "reconcile"` and no retry has come yet.
     ///
     /// # Errors
     /// [`InvalidRequest::Ttl`] when it is out of range.

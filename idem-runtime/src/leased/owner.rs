@@ -54,12 +54,18 @@ impl<DB: Backend> Owner<DB> {
         self.handle.begin(self.terms.limits()).await
     }
 
-    /// Renews the lease: the claim holds from now on as long as at first.
+    /// Renews the lease: the claim holds from now on as long as at first. Again where a step began or
+    /// ended meanwhile, since what it wrote about the ttl may be overwritten.
     pub(super) async fn renew(self: Arc<Self>) -> Result<Fenced, StoreError> {
-        let mut writing = self.begin().await?;
-        let begun = self.begun.load(Ordering::SeqCst);
-        let renewed = self.renew_in(&mut writing, begun).await;
-        self.end(writing, renewed).await
+        loop {
+            let mut writing = self.begin().await?;
+            let begun = self.begun.load(Ordering::SeqCst);
+            let renewed = self.renew_in(&mut writing, begun).await;
+            let renewed = self.end(writing, renewed).await?;
+            if renewed != Fenced::Done || begun == self.begun.load(Ordering::SeqCst) {
+                return Ok(renewed);
+            }
+        }
     }
 
     /// Renews the lease with `begun` steps open. One that only an operator can judge keeps the key from
@@ -89,13 +95,18 @@ impl<DB: Backend> Owner<DB> {
     }
 
     /// Records a step's result.
-    pub(super) async fn end_step(&self, name: &str, result: Vec<u8>) -> Result<Fenced, StoreError> {
+    pub(super) async fn end_step(
+        self: Arc<Self>,
+        name: &str,
+        result: Vec<u8>,
+    ) -> Result<Fenced, StoreError> {
         let sealed = self.handle.seal_step(&self.identity, name, result)?;
         let writing = self.begin().await?;
         let left = self.begun.load(Ordering::SeqCst).saturating_sub(1);
         let recorded = self.record(writing, name, &sealed, left).await?;
-        if recorded == Fenced::Done {
-            self.begun.fetch_sub(1, Ordering::SeqCst);
+        if recorded == Fenced::Done && self.begun.fetch_sub(1, Ordering::SeqCst) - 1 != left {
+            // The step is recorded, whatever becomes of this one.
+            return Ok(self.renew().await.unwrap_or(recorded));
         }
         Ok(recorded)
     }

@@ -122,7 +122,8 @@ impl Envelope {
                     .map_err(|error| decode(error.into()))?,
                 payload: row.payload.into(),
             },
-            limit: Duration::ZERO,
+            // The relay's default, for a dead letter that is published by hand; a relay sets its own.
+            limit: Duration::from_secs(10),
         })
     }
 }

@@ -11,7 +11,8 @@ use super::Envelope;
 /// and marking, and when a confirmation was lost.
 pub trait Sink: Send + Sync + 'static {
     /// Publishes a message, and returns once it is *confirmed*: `Ok` is the end of the message in
-    /// the outbox. The relay drops the future after its time-out, which counts as a failure.
+    /// the outbox. The relay drops the future after its time-out, which counts as a failure: what comes
+    /// before the message, such as a connection, is better given up earlier, as `Unavailable`.
     ///
     /// # Errors
     /// [`SinkError`]; which of its kinds decides what becomes of the message.

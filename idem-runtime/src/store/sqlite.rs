@@ -327,10 +327,9 @@ const fn primary(extended: u32) -> u32 {
 
 /// Returns whether SQLite may roll a whole transaction back with an error like this one.
 fn may_roll_back(error: &SqliteError) -> bool {
-    let code = extended(error);
-    // SQLITE_NOMEM, SQLITE_IOERR, SQLITE_FULL, and SQLITE_CONSTRAINT_TRIGGER, from a
-    // `raise(rollback)`.
-    matches!(primary(code), 7 | 10 | 13) || code == 1811
+    // SQLITE_NOMEM, SQLITE_INTERRUPT, SQLITE_IOERR, SQLITE_FULL, and SQLITE_CONSTRAINT, from a
+    // `raise(rollback)` or an `on conflict rollback`.
+    matches!(primary(extended(error)), 7 | 9 | 10 | 13 | 19)
 }
 
 /// Begins a transaction on a connection from the pool.

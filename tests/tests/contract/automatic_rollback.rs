@@ -130,6 +130,7 @@ async fn a_leased_claim_that_is_rolled_back_leaves_a_connection_that_claims(kind
 
 const NO_ROOM: &str = "insert into effects (account, label) values ('', hex(zeroblob(1000000)))";
 const FORBIDDEN: &str = "insert into marks values (1)";
+const TWICE: &str = "insert or rollback into parents values (1), (1)";
 
 /// An application whose handler has one of these fail, which rolls its transaction back, and then
 /// gives this answer.
@@ -154,7 +155,7 @@ async fn assert_claims_with_room(app: &TestApp) {
 }
 
 async fn a_failure_after_an_automatic_rollback_is_the_handlers_own(kind: Kind) {
-    for statement in [NO_ROOM, FORBIDDEN] {
+    for statement in [NO_ROOM, FORBIDDEN, TWICE] {
         let status = StatusCode::INSUFFICIENT_STORAGE;
         let app = rolled_back_in_the_handler(kind, statement, status).await;
         let failed = app.post("/effects").key("k").await;
@@ -167,7 +168,7 @@ async fn a_failure_after_an_automatic_rollback_is_the_handlers_own(kind: Kind) {
 }
 
 async fn a_refusal_after_an_automatic_rollback_may_be_retried(kind: Kind) {
-    for statement in [NO_ROOM, FORBIDDEN] {
+    for statement in [NO_ROOM, FORBIDDEN, TWICE] {
         let status = StatusCode::UNPROCESSABLE_ENTITY;
         let app = rolled_back_in_the_handler(kind, statement, status).await;
         let refused = app.post("/effects").key("k").await;
@@ -177,7 +178,7 @@ async fn a_refusal_after_an_automatic_rollback_may_be_retried(kind: Kind) {
 }
 
 async fn a_success_over_an_automatic_rollback_is_no_success(kind: Kind) {
-    for statement in [NO_ROOM, FORBIDDEN] {
+    for statement in [NO_ROOM, FORBIDDEN, TWICE] {
         let app = rolled_back_in_the_handler(kind, statement, StatusCode::CREATED).await;
         let answer = app.post("/effects").key("k").await;
         answer.assert_refused(500, "ended-by-handler");

@@ -266,7 +266,7 @@ fn an_owner_takes_the_outcome_of_an_operator_for_its_own_unless_settling_is_an_a
 /// Whoever changes a condition of the SQL comes by here, and changes the model with it.
 #[test]
 fn the_model_has_the_conditions_of_the_statements() {
-    let source = include_str!("../../../idem-runtime/src/store/lease.rs");
+    let source = include_str!("../../../idem-runtime/src/store/lease/statements.rs");
     let conditions = [
         // CLAIM
         "where k.state <> 4 and (k.locked_until is null or k.locked_until <= {now}) \\\n\

@@ -1,4 +1,4 @@
-//! The two tables for one key, and the statements of `store/lease.rs` on them.
+//! The two tables for one key, and the statements of `store/lease/statements.rs` on them.
 //!
 //! | transition | changes | only where (the SQL's condition) |
 //! |---|---|---|

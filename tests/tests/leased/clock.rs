@@ -68,7 +68,12 @@ async fn assert_the_clock_of_a_process_does_not_matter(kind: Kind, offset: &str)
         let kept = key
             .expires_at
             .duration_since(key.completed_at.expect("an end"));
-        assert_eq!(kept.expect("a ttl"), Duration::from_hours(1), "{offset}");
+        // The statement reads the clock twice.
+        let beyond = kept.expect("a ttl").checked_sub(Duration::from_hours(1));
+        assert!(
+            beyond.is_some_and(|beyond| beyond < Duration::from_secs(1)),
+            "{offset}: {key:?}"
+        );
     }
 
     // The shifted one takes over as soon as the lease is over, and so is taken over.
