@@ -70,20 +70,106 @@ macro_rules! message {
     };
 }
 
+/// A pending row that is due and that no relay holds.
+macro_rules! open {
+    () => {
+        "o.state = 1 and o.due_at <= {instant} \
+         and (o.locked_until is null or o.locked_until <= {instant})"
+    };
+}
+
+/// The pending rows of a key in order of writing. A range and not `=`, which would let the planner
+/// take the order from the primary key, and walk past all that was ever sent.
+macro_rules! pending {
+    ($columns:literal of $key:literal, limit $limit:literal) => {
+        concat!(
+            "select ",
+            $columns,
+            " from {outbox} as p where p.state = 1 and p.key >= ",
+            $key,
+            " and p.key <= ",
+            $key,
+            " order by p.key, p.id limit ",
+            $limit
+        )
+    };
+}
+
+/// How many of the rows that have been due for longest a claim looks at.
+macro_rules! window {
+    () => {
+        "200"
+    };
+}
+
+/// Whether the window shows less than there is to claim: it is full, of rows that wait for others.
+macro_rules! more {
+    () => {
+        concat!(
+            "(select count(*) from due) = ",
+            window!(),
+            " and (select count(*) from heads) < $1"
+        )
+    };
+}
+
+/// Claims first rows of their keys, those due for longest first. A claim takes as long where one key has a
+/// backlog of a hundred thousand rows as where it has one:
+///
+/// - `due` is a window on the rows that have been due for longest, and `heads` those in it that are the
+///   first of their key, or have none;
+/// - `keys` walks from key to key along the index, and `firsts` adds the first row of each, and rows without
+///   a key, where the window is full of rows that wait for others;
+/// - `claimed` locks what is still open, and leaves out a key of which a row is on its way, among the
+///   first thousand.
+///
+/// Sub-queries with a limit of their own leave the planner no other way, whatever it believes of the
+/// table: a join would compare each row of a key with each other.
+///
 /// A lease that ran out belongs to a relay that died, which counts as a failed attempt: a message
 /// that kills its relay must not do so for ever.
 const CLAIM: &str = concat!(
-    "with heads as (select o.id from {outbox} as o \
-     where o.state = 1 and o.due_at <= {instant} \
-     and (o.locked_until is null or o.locked_until <= {instant}) \
-     and not exists (select 1 from {outbox} as other \
-     where other.key = o.key and other.state = 1 and other.id <> o.id \
-     and (other.id < o.id or other.locked_until > {instant})) \
+    "with recursive due (id, key) as materialized (\
+     select o.id, o.key from {outbox} as o where ",
+    open!(),
+    " order by o.due_at, o.id limit ",
+    window!(),
+    "), heads (id) as materialized (\
+     select due.id from due where due.key is null or due.id = (",
+    pending!("p.id" of "due.key", limit "1"),
+    ") limit $1), \
+     keys (key) as (\
+     select (select o.key from {outbox} as o where o.state = 1 and o.key is not null \
+     order by o.key, o.id limit 1) where ",
+    more!(),
+    " union all \
+     select (select o.key from {outbox} as o where o.state = 1 and o.key > keys.key \
+     order by o.key, o.id limit 1) from keys where keys.key is not null), \
+     firsts (id) as (\
+     select id from heads union \
+     select id from (select o.id from {outbox} as o where o.key is null and ",
+    open!(),
+    " and ",
+    more!(),
+    " order by o.key, o.id limit $1) as unkeyed union \
+     select id from (select id from (select (select case when ",
+    open!(),
+    " then o.id end from (",
+    pending!("p.*" of "keys.key", limit "1"),
+    ") as o) as id from keys where keys.key is not null) as each_key \
+     where id is not null limit $1) as keyed), \
+     claimed (id) as (\
+     select o.id from {outbox} as o where o.id {in (}select id from firsts{) in} and ",
+    open!(),
+    " and (o.key is null or (\
+     select max(case when ahead.locked_until > {instant} then 1 else 0 end) from (",
+    pending!("p.locked_until" of "o.key", limit "1000"),
+    ") as ahead) = 0) \
      order by o.due_at, o.id limit $1{skip locked}) \
      update {outbox} set claim = claim + 1, \
      attempts = attempts + case when locked_until is null then 0 else 1 end, \
      locked_until = {now} + $2 * {ms} \
-     where id in (select id from heads) returning ",
+     where id {in (}select id from claimed{) in} returning ",
     message!()
 );
 
@@ -118,8 +204,8 @@ const RESEND: &str = "\
 update {outbox} set state = 1, attempts = 0, due_at = {now} where message_id = $1 and state = 3";
 
 const SWEEP: &str = "\
-delete from {outbox} where id in (select id from {outbox} \
-where state = 2 and expires_at <= {instant} order by expires_at limit $1{skip locked})";
+delete from {outbox} where id {in (}select id from {outbox} \
+where state = 2 and expires_at <= {instant} order by expires_at limit $1{skip locked}{) in}";
 
 impl OutboxStatements {
     /// Puts the dialect's words and the table names into the templates.

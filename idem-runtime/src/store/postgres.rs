@@ -129,6 +129,9 @@ const WORDS: &[(&str, &str)] = &[
     (")}", "))::int8"),
     ("{instant}", "statement_timestamp()"),
     ("{skip locked}", " for update skip locked"),
+    // As an array, so that the rows are found by their key, however many are guessed.
+    ("{in (}", "= any (array("),
+    ("{) in}", "))"),
     ("{wake}", "pg_notify('{outbox}', '')"),
 ];
 

@@ -87,6 +87,8 @@ const WORDS: &[(&str, &str)] = &[
     (")}", ")"),
     ("{instant}", "cast(unixepoch('subsec') * 1000 as integer)"),
     ("{skip locked}", ""),
+    ("{in (}", "in ("),
+    ("{) in}", ")"),
     ("{wake}", "1"),
 ];
 

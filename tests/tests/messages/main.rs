@@ -4,6 +4,7 @@
 #[path = "../contract/stamp.rs"]
 mod stamp;
 
+mod backlog;
 mod billing;
 mod broker_chaos;
 mod chaos;
