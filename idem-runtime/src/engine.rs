@@ -133,6 +133,7 @@ impl<DB: Backend> Idempotency<DB> {
                 }
                 Entrance::Entered(ticket, mut progress) => {
                     let attempt = work.attempt(self.clone(), job.clone(), ticket);
+                    let attempt = self.clone().waking(attempt);
                     let task = self.tasks().spawn(attempt.in_current_span());
                     // The task says itself that the store is silent, unless it does not get to run.
                     if !progress.claimed_within(STORE_LIMIT + SETTLE_PAUSE).await {

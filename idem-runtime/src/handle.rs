@@ -17,6 +17,7 @@ use crate::builder::{Builder, Settings, StoreKeys};
 use crate::claim::Identity;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::in_flight::InFlight;
+use crate::outbox::Wakes;
 use crate::policy::Policy;
 use crate::recent::Recent;
 use crate::record::Kept;
@@ -37,6 +38,7 @@ struct Inner<DB: Backend> {
     recent: Recent,
     tasks: TaskTracker,
     writer: Arc<Semaphore>,
+    wakes: Wakes,
 }
 
 /// How long a request waits for a connection, and then for its turn to write, before the store
@@ -67,6 +69,7 @@ impl<DB: Backend> Idempotency<DB> {
             recent: Recent::default(),
             tasks: TaskTracker::new(),
             writer: Arc::new(Semaphore::new(1)),
+            wakes: Wakes::default(),
         }))
     }
 
@@ -131,6 +134,10 @@ impl<DB: Backend> Idempotency<DB> {
 
     pub(crate) fn tasks(&self) -> &TaskTracker {
         &self.0.tasks
+    }
+
+    pub(crate) fn wakes(&self) -> &Wakes {
+        &self.0.wakes
     }
 
     /// The attribute's policy under this handle's overrides.

@@ -22,9 +22,9 @@ impl<DB: Backend> Idempotency<DB> {
             return Answer::Refused(Refusal::ShuttingDown);
         }
         let scope = job.policy.scope;
-        let task = self
-            .tasks()
-            .spawn(self.clone().attempt_unclaimed(job, work).in_current_span());
+        let attempt = self.clone().attempt_unclaimed(job, work);
+        let attempt = self.clone().waking(attempt);
+        let task = self.tasks().spawn(attempt.in_current_span());
         drop(token);
         let answer = match task.await {
             Ok(answer) => answer,

@@ -170,6 +170,7 @@ impl<DB: Backend> Lease<DB> {
         let (owner, step) = (Arc::clone(&self.owner), name.to_owned());
         let ended = async move { owner.end_transaction(writing, &step, result).await };
         passed(self.detached(ended).await?)?;
+        self.owner.handle.wake_relays();
         Ok(value)
     }
 

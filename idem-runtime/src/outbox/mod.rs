@@ -35,6 +35,7 @@ mod rabbitmq;
 mod relay;
 mod settings;
 mod sink;
+mod wake;
 #[cfg(feature = "webhooks")]
 mod webhooks;
 
@@ -54,6 +55,7 @@ pub use message::{Envelope, InvalidMessage, Message};
 pub use rabbitmq::RabbitMq;
 pub use relay::{Relay, RelayTask};
 pub use sink::{Sink, SinkError};
+pub(crate) use wake::Wakes;
 #[cfg(feature = "webhooks")]
 pub use webhooks::{InvalidSecret, Webhooks};
 
@@ -106,6 +108,10 @@ impl<DB: Backend> InTransaction for Transaction<'_, DB> {
 /// that neither is the earlier one. Outside a transaction the message is there at once, whatever
 /// becomes of the writes around it.
 ///
+/// On PostgreSQL the commit wakes the relays. In a handler, a step, a consumer, or the work of
+/// [`Idempotency::once`] they are woken behind the commit, since the server lets one transaction with a
+/// notification commit at a time.
+///
 /// # Errors
 /// [`sqlx::Error`] like every other statement of the transaction; a message that breaks a rule
 /// of [`Message`] is [`sqlx::Error::Encode`] with [`InvalidMessage`] inside, and touches nothing.
@@ -133,7 +139,7 @@ async fn write<DB: Backend>(
         headers: &headers,
         payload: &message.payload,
     };
-    insert::<DB>(conn, sql, row).await?;
+    insert::<DB>(conn, sql, row, wake::leave).await?;
     Ok(id)
 }
 

@@ -42,6 +42,8 @@ pub(crate) struct Claimed {
 pub struct OutboxStatements {
     pub(crate) check: SqlStr,
     insert: SqlStr,
+    insert_waking: SqlStr,
+    wake: SqlStr,
     claim: SqlStr,
     sent: SqlStr,
     failed: SqlStr,
@@ -57,11 +59,21 @@ const CHECK: &str = "\
 select id, message_id, topic, key, headers, payload, state, attempts, claim, error, created_at, \
 due_at, locked_until, sent_at, expires_at from {outbox} limit 0";
 
+macro_rules! insert {
+    () => {
+        "insert into {outbox} (message_id, topic, key, headers, payload, state, attempts, claim, \
+         created_at, due_at) \
+         values ($1, $2, $3, $4, $5, 1, 0, 0, {now}, {now})"
+    };
+}
+
+const INSERT: &str = insert!();
+
 /// Wakes the relays when the transaction commits, where the database can.
-const INSERT: &str = "\
-insert into {outbox} (message_id, topic, key, headers, payload, state, attempts, claim, \
-created_at, due_at) \
-values ($1, $2, $3, $4, $5, 1, 0, 0, {now}, {now}) returning {wake}";
+const INSERT_WAKING: &str = concat!(insert!(), " returning {wake}");
+
+/// Wakes them now.
+const WAKE: &str = "select {wake}";
 
 macro_rules! message {
     () => {
@@ -214,6 +226,8 @@ impl OutboxStatements {
         Self {
             check: put(CHECK),
             insert: put(INSERT),
+            insert_waking: put(INSERT_WAKING),
+            wake: put(WAKE),
             claim: put(CLAIM),
             sent: put(SENT),
             failed: put(FAILED),
@@ -236,11 +250,13 @@ pub(crate) struct NewRow<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-/// Writes a message in the transaction that is open on the connection.
+/// Writes a message in the transaction that is open on the connection. The relays are woken by its
+/// commit, unless `leave` takes the statement that wakes them.
 pub(crate) async fn insert<DB: Store>(
     conn: &mut DB::Connection,
     sql: &OutboxStatements,
     row: NewRow<'_>,
+    leave: fn(&SqlStr) -> bool,
 ) -> Result<(), sqlx::Error> {
     let binds = [
         Bind::Text(row.message_id),
@@ -249,7 +265,12 @@ pub(crate) async fn insert<DB: Store>(
         Bind::Text(row.headers),
         Bind::Bytes(Some(row.payload)),
     ];
-    DB::execute(conn, &sql.insert, &binds).await.map(drop)
+    let insert = if DB::SINGLE_WRITER || leave(&sql.wake) {
+        &sql.insert
+    } else {
+        &sql.insert_waking
+    };
+    DB::execute(conn, insert, &binds).await.map(drop)
 }
 
 /// Claims up to `limit` due rows, of different keys, for the time of the lease.

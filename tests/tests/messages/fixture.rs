@@ -30,16 +30,19 @@ pub(crate) struct Tuning {
     pub(crate) retention: Duration,
 }
 
+/// What the tests that say nothing else use.
+pub(crate) const TUNING: Tuning = Tuning {
+    max_attempts: 20,
+    backoff: Duration::from_millis(1),
+    lease: Duration::from_secs(30),
+    timeout: Duration::from_secs(10),
+    poll: Duration::from_millis(20),
+    retention: Duration::from_hours(1),
+};
+
 impl Default for Tuning {
     fn default() -> Self {
-        Self {
-            max_attempts: 20,
-            backoff: Duration::from_millis(1),
-            lease: Duration::from_secs(30),
-            timeout: Duration::from_secs(10),
-            poll: Duration::from_millis(20),
-            retention: Duration::from_hours(1),
-        }
+        TUNING
     }
 }
 

@@ -3,9 +3,18 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{FromRef, State};
+use axum::http::{Request, StatusCode};
+use axum::routing::post;
+use idem_runtime::{Idempotency, Lease, Once, idempotent, outbox};
 use idem_tests::Kind;
+use idem_tests::app::Handle;
+use sqlx::{PgConnection, Postgres};
+use tower::ServiceExt;
 
-use crate::fixture::{Bus, Recorder, Tuning, label, message, spawn};
+use crate::fixture::{Bus, Recorder, TUNING, Tuning, label, message, spawn};
 
 stamp!(
     two_relays_lose_nothing_repeat_nothing_and_keep_the_order,
@@ -13,7 +22,19 @@ stamp!(
     a_relay_without_a_word_is_taken_over,
     a_relay_that_was_taken_over_marks_nothing,
 );
-stamp!(postgres: a_commit_wakes_the_relay);
+stamp!(postgres:
+    a_commit_wakes_the_relay,
+    work_wakes_the_relay_and_commits_without_a_notification,
+    a_step_wakes_the_relay_while_its_handler_runs,
+);
+
+/// A relay that finds nothing by itself while a test runs.
+const RARELY: Tuning = Tuning {
+    poll: Duration::from_hours(1),
+    timeout: Duration::from_hours(1),
+    lease: Duration::from_hours(3),
+    ..TUNING
+};
 
 const KEYS: usize = 5;
 const MESSAGES: usize = 30;
@@ -111,18 +132,78 @@ async fn a_relay_without_a_word_is_taken_over(kind: Kind) {
 /// While the sink keeps what it gets, nothing else makes the relay look.
 async fn a_commit_wakes_the_relay(kind: Kind) {
     let (bus, sink) = (Bus::start(kind).await, Recorder::new());
-    let rarely = Tuning {
-        poll: Duration::from_hours(1),
-        timeout: Duration::from_hours(1),
-        lease: Duration::from_hours(3),
-        ..Tuning::default()
-    };
     sink.gate.close();
-    let relay = spawn(&bus.handle, &sink, rarely);
+    let relay = spawn(&bus.handle, &sink, RARELY);
     for n in 1..=5 {
         bus.publish([message(&n.to_string(), "x")]).await;
         sink.gate.until_arrived(n).await;
     }
+    sink.gate.open();
+    relay.stop().await;
+}
+
+/// PostgreSQL lets one transaction with a notification commit at a time.
+async fn work_wakes_the_relay_and_commits_without_a_notification(kind: Kind) {
+    let (bus, sink) = (Bus::start(kind).await, Recorder::new());
+    sink.gate.close();
+    let relay = spawn(&bus.handle, &sink, RARELY);
+    let one = bus.database.connect(1, Duration::from_secs(10)).await;
+    let Handle::Postgres(handle) = Handle::new(&one, &[]) else {
+        panic!("only PostgreSQL has notifications");
+    };
+    for n in 1..=5 {
+        let key = n.to_string();
+        let job = Once::new("jobs", "nightly", &key).expect("a job");
+        let work = async move |tx: &mut PgConnection| {
+            let id = outbox::publish(tx, message(&key, "x")).await;
+            id.map(drop)
+        };
+        handle.once(job, work).await.expect("a run");
+        sink.gate.until_arrived(n).await;
+    }
+    let waking = "select count(*) from pg_prepared_statements \
+                  where statement like 'insert into outbox%' and statement like '%pg_notify%'";
+    assert_eq!(one.number(waking).await, 0);
+    let written = "select count(*) from pg_prepared_statements \
+                   where statement like 'insert into outbox%'";
+    assert_eq!(one.number(written).await, 1);
+    sink.gate.open();
+    relay.stop().await;
+}
+
+#[derive(Clone, FromRef)]
+struct Shipping {
+    idempotency: Idempotency<Postgres>,
+    sink: Recorder,
+}
+
+#[idempotent(scope = "orders.ship", tenant = shared)]
+async fn ship(State(shipping): State<Shipping>, lease: &Lease<Postgres>) -> StatusCode {
+    let write = async |tx: &mut PgConnection| {
+        let id = outbox::publish(tx, message("k", "x")).await;
+        id.map(drop)
+    };
+    lease.transaction("write", write).await.expect("a message");
+    shipping.sink.gate.until_arrived(1).await;
+    StatusCode::CREATED
+}
+
+async fn a_step_wakes_the_relay_while_its_handler_runs(kind: Kind) {
+    let (bus, sink) = (Bus::start(kind).await, Recorder::new());
+    sink.gate.close();
+    let relay = spawn(&bus.handle, &sink, RARELY);
+    let Handle::Postgres(idempotency) = bus.handle.clone() else {
+        panic!("only PostgreSQL has notifications");
+    };
+    let state = Shipping {
+        idempotency,
+        sink: sink.clone(),
+    };
+    let app = Router::new().route("/", post(ship)).with_state(state);
+    let request = Request::post("/").header("idempotency-key", "k");
+    let request = request.body(Body::empty()).expect("a request");
+    let answer = app.oneshot(request).await.expect("an answer");
+    assert_eq!(answer.status(), StatusCode::CREATED);
     sink.gate.open();
     relay.stop().await;
 }
