@@ -12,6 +12,7 @@ pub mod growth;
 pub mod hand_written;
 pub mod instructions;
 pub mod load;
+pub mod messages;
 pub mod payments;
 pub mod postgres;
 pub mod report;

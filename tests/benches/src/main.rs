@@ -6,8 +6,8 @@ use idem_bench::cluster::Cluster;
 use idem_bench::rounds::Effort;
 use idem_bench::serve::{Database, pool, serve};
 use idem_bench::{
-    Failure, by_hand, fingerprint, growth, hand_written, instructions, load, postgres, sqlite,
-    statements, sweep, with_idem,
+    Failure, by_hand, fingerprint, growth, hand_written, instructions, load, messages, postgres,
+    sqlite, statements, sweep, with_idem,
 };
 
 fn main() -> ExitCode {
@@ -45,6 +45,7 @@ fn command(arguments: &[&str]) -> Result<(), Failure> {
                     "zero2prod" => hand_written::zero2prod(pool),
                     "idem" => with_idem::app(pool).await?,
                     "by-hand" => by_hand::app(pool).await?,
+                    "messages" => messages::app(pool).await?,
                     other => return Err(format!("no such application: {other}").into()),
                 })
                 .await
@@ -120,6 +121,10 @@ async fn run(options: &[&str]) -> Result<(), Failure> {
         let cluster = Cluster::start(true)?;
         let title = "PostgreSQL, fsync on, no ping";
         postgres::throughput(&program, None, &cluster, title, false, &[16], effort).await?;
+    }
+    if wanted("outbox") {
+        let cluster = Cluster::start(true)?;
+        messages::throughput(&program, &cluster, effort).await?;
     }
     if wanted("round-trips") {
         let cluster = Cluster::start(false)?;
