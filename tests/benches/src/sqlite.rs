@@ -129,10 +129,23 @@ pub async fn throughput(
     };
     let limit = Server::start(program, "sqlite-limit", &database("limit.db", 1)).await?;
     let idem = Server::start(program, "sqlite-idem", &database("idem.db", 8)).await?;
+    // As the limit has it: the pages that one connection wrote are stale to every other.
+    let single = Server::start(program, "sqlite-idem", &database("single.db", 1)).await?;
     for &connections in connections {
         let mut contenders = [
             Contender::new("the limit", &limit, "/payments", Keys::Fresh),
-            Contender::new("idem, fresh", &idem, "/payments", Keys::Fresh),
+            Contender::new(
+                "idem, fresh, eight connections",
+                &idem,
+                "/payments",
+                Keys::Fresh,
+            ),
+            Contender::new(
+                "idem, fresh, one connection",
+                &single,
+                "/payments",
+                Keys::Fresh,
+            ),
             Contender::new("idem, replay", &idem, "/payments", Keys::Replay),
         ];
         alternate(&mut contenders, connections, effort).await?;
