@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use futures_util::FutureExt;
-use idem_runtime::KeyState;
+use idem_runtime::{KeyState, KeyStatus};
 use idem_tests::database::{Pool, TestDatabase};
 use idem_tests::leased::LeasedApp;
 use idem_tests::proxy::{Fault, Proxy};
@@ -93,6 +93,52 @@ async fn a_late_heartbeat_does_not_hold_a_released_key(kind: Kind) {
         (KeyState::Released, None),
         "{key:?}"
     );
+}
+
+/// A renewal that is on its way while a step begins would say that nothing is open, and the key could
+/// expire with the question: it looks once more.
+async fn a_renewal_that_a_step_overtakes_keeps_the_question_open(kind: Kind) {
+    let lease = Duration::from_secs(15);
+    let Proxied {
+        app,
+        observer,
+        proxy,
+        database: _database,
+    } = Proxied::start(kind, lease).await;
+    let (reserved, charging) = (
+        app.order.gates.at("reserved"),
+        app.order.gates.at("charging"),
+    );
+    reserved.close();
+    charging.close();
+    let running = app.reconciled("k").start();
+    reserved.until_arrived(1).await;
+    let late = Gate::default();
+    late.close();
+    proxy.fail(
+        "update idempotency_keys set locked_until",
+        Fault::Delay(late.clone()),
+    );
+    late.until_arrived(1).await;
+    reserved.open();
+    charging.until_arrived(1).await;
+    let stays = |key: &KeyStatus| key.expires_at > SystemTime::now() + Duration::from_hours(24);
+    let begun = observer.find_reconciled("k").await;
+    assert!(stays(&begun), "{begun:?}");
+
+    let sent = SystemTime::now();
+    late.open();
+    let mut key = observer.find_reconciled("k").await;
+    while !(stays(&key) && key.locked_until > begun.locked_until) {
+        key = observer.find_reconciled("k").await;
+    }
+    let next_beat = sent + lease / 3;
+    assert!(
+        key.locked_until.expect("a lease") < next_beat + lease,
+        "only the next beat has mended it: {key:?}"
+    );
+    charging.open();
+    assert_eq!(running.answer().await.status, 201);
 }
 
 /// The handler gives a transaction step up while its record is on the way, and fails: the release
@@ -229,6 +275,7 @@ async fn of_two_claims_that_wait_for_the_row_one_takes_over(kind: Kind) {
 
 stamp!(
     postgres: a_late_heartbeat_does_not_hold_a_released_key,
+    a_renewal_that_a_step_overtakes_keeps_the_question_open,
     a_release_sees_the_step_that_it_waited_for,
     a_claim_that_waited_has_a_whole_lease,
     of_two_claims_that_wait_for_the_row_one_takes_over,
