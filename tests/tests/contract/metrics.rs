@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::response::Response;
+use idem_tests::app::UNSEALABLE;
 use idem_tests::counted::Counted;
-use idem_tests::{Kind, TestApp};
+use idem_tests::{Kind, Setting, Setup, TestApp};
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 
 #[tokio::test]
@@ -94,6 +95,46 @@ impl Recorder for Broken {
     fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
         Histogram::noop()
     }
+}
+
+fn sealed() -> Setup {
+    Setup {
+        settings: vec![Setting::Seal],
+        ..Setup::default()
+    }
+}
+
+#[tokio::test]
+async fn a_claim_that_ends_in_a_panic_is_counted_off() {
+    let counted = Counted::default();
+    let _guard = metrics::set_default_local_recorder(&counted);
+    let app = TestApp::with(Kind::Sqlite, sealed()).await;
+    app.script.answer(|| UNSEALABLE);
+    let lost = app.post("/effects").key("k").await;
+    lost.assert_refused(503, "outcome-unknown");
+    let gauge = counted.gauge("idempotency_in_flight");
+    assert!(gauge.abs() < f64::EPSILON, "{gauge}");
+}
+
+/// Two panics at once would end the process.
+#[tokio::test]
+async fn a_recorder_that_panics_in_a_panic_keeps_no_key() {
+    let broken = Arc::new(AtomicBool::new(false));
+    let recorder = Broken(Arc::clone(&broken));
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let app = TestApp::with(Kind::Sqlite, sealed()).await;
+    let breaks = Arc::clone(&broken);
+    app.script.answer(move || {
+        breaks.store(true, Ordering::Relaxed);
+        UNSEALABLE
+    });
+    let lost = app.post("/effects").key("k").await;
+    lost.assert_refused(503, "outcome-unknown");
+    broken.store(false, Ordering::Relaxed);
+    app.script.answer(|| StatusCode::CREATED);
+    let answer = app.post("/effects").key("k").await;
+    assert!(answer.status == 201 && !answer.is_replay(), "{answer:?}");
+    assert_eq!(app.effects().await, 1);
 }
 
 #[tokio::test]

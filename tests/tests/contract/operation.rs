@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use idem_runtime::{ConfigError, Idempotency, Overrides, StoreErrorKind};
 use idem_tests::app::Handle;
+use idem_tests::app::{UNREADABLE, UNSEALABLE};
 use idem_tests::database::Pool;
 use idem_tests::{Kind, Setting, Setup, TestApp};
 use sqlx::SqlitePool;
@@ -18,6 +19,7 @@ stamp!(
     an_override_of_the_largest_response_holds,
     keys_can_be_stored_as_digests,
     responses_can_be_sealed,
+    a_seal_that_panics_is_no_answer_and_keeps_no_key,
     a_response_that_does_not_open_is_no_answer,
 );
 
@@ -282,6 +284,28 @@ async fn a_response_that_does_not_open_is_no_answer(kind: Kind) {
         .await;
     let moved = app.post("/effects").key("moved").await;
     assert!(moved.status >= 500, "{moved:?}");
+    assert_eq!(app.effects().await, 1);
+}
+
+async fn a_seal_that_panics_is_no_answer_and_keeps_no_key(kind: Kind) {
+    let setup = Setup {
+        settings: vec![Setting::Seal],
+        ..Setup::default()
+    };
+    let app = TestApp::with(kind, setup).await;
+    app.script.answer(|| UNSEALABLE);
+    for _ in 0..2 {
+        let lost = app.post("/effects").key("k").await;
+        lost.assert_refused(503, "outcome-unknown");
+    }
+    app.assert_untouched().await;
+    app.script.answer(|| UNREADABLE);
+    let first = app.post("/effects").key("k").await;
+    assert!(first.status == 200 && !first.is_replay(), "{first:?}");
+    for _ in 0..2 {
+        let lost = app.post("/effects").key("k").await;
+        lost.assert_refused(503, "outcome-unknown");
+    }
     assert_eq!(app.effects().await, 1);
 }
 
