@@ -55,7 +55,7 @@ pub use rabbitmq::RabbitMq;
 pub use relay::{Relay, RelayTask};
 pub use sink::{Sink, SinkError};
 #[cfg(feature = "webhooks")]
-pub use webhooks::{InvalidSecret, Webhooks};
+pub use webhooks::{InvalidSecret, Webhooks, WebhooksError};
 
 /// A connection with an open transaction, in which a message can be written.
 ///
