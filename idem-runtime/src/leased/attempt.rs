@@ -278,7 +278,13 @@ impl<DB: Backend> Owner<DB> {
                 value,
                 disposition,
                 kept,
-            }) if disposition != Disposition::Release => self.store(job, value, kept).await,
+            }) if disposition != Disposition::Release => {
+                // Also where a run has gone past a step that it could not read, and not parked its key.
+                if self.lost.is_cancelled() {
+                    return (self.foreign(job, self.look().await), None);
+                }
+                self.store(job, value, kept).await
+            }
             done => match self.in_time(Arc::clone(self).release()).await {
                 Ok(Fenced::Done) | Err(_) => (released(done), None),
                 Ok(Fenced::LeaseLost | Fenced::Ended) => {

@@ -14,6 +14,7 @@ stamp!(
     handles_may_migrate_at_once,
     the_printed_migration_is_the_migration,
     a_table_of_another_shape_is_found_at_the_migration,
+    a_table_name_that_is_a_keyword_is_found_at_the_migration,
     the_table_can_have_another_name,
     an_override_of_the_time_out_holds,
     an_override_of_the_largest_response_holds,
@@ -149,6 +150,17 @@ async fn a_table_of_another_shape_is_found_at_the_migration(kind: Kind) {
         .execute("create table idempotency_keys (key text, expires_at integer)")
         .await;
     let error = app.handle.migrate().await.expect_err("a wrong table");
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+}
+
+async fn a_table_name_that_is_a_keyword_is_found_at_the_migration(kind: Kind) {
+    let setup = Setup {
+        migrate: false,
+        settings: vec![Setting::KeysTable("order")],
+        ..Setup::default()
+    };
+    let app = TestApp::with(kind, setup).await;
+    let error = app.handle.migrate().await.expect_err("no name of a table");
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
 }
 

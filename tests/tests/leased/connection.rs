@@ -29,6 +29,7 @@ stamp!(
     the_end_of_a_step_is_tried_again,
     the_end_of_a_step_on_a_silent_connection_is_tried_again,
     a_run_that_cannot_see_its_key_any_more_has_no_known_outcome,
+    a_run_that_went_past_a_step_that_it_cannot_read_stores_nothing,
     a_store_on_a_silent_connection_is_tried_again,
     a_renewal_on_a_silent_connection_loses_no_lease,
 );
@@ -270,4 +271,32 @@ async fn a_renewal_on_a_silent_connection_loses_no_lease(kind: Kind) {
     }
     gate.open();
     line.assert_made(&running.answer().await, 1).await;
+}
+
+/// Though the handler took no notice, and the key could not be parked.
+async fn a_run_that_went_past_a_step_that_it_cannot_read_stores_nothing(kind: Kind) {
+    let line = Line::without_heartbeat(kind).await;
+    line.app.handler(|lease| {
+        async move {
+            if lease.claim().attempt() == 1 {
+                let name = async || Ok::<_, StatusCode>("a name".to_owned());
+                lease.step("charge", name).await.expect("a result");
+                return StatusCode::SERVICE_UNAVAILABLE.into_response();
+            }
+            let number = lease.step("charge", async || Ok::<_, StatusCode>(7));
+            number.await.expect_err("no number");
+            StatusCode::CREATED.into_response()
+        }
+        .boxed()
+    });
+    assert_eq!(line.app.order("k").await.status, 503);
+    line.proxy
+        .fail("update idempotency_keys set state = 4", Fault::CutBefore);
+    let refused = line.app.order("k").await;
+    refused.assert_refused(409, "in-progress");
+    assert!(!line.proxy.is_armed(), "nobody parked");
+
+    end_leases(&line.database, kind).await;
+    let refused = line.app.order("k").await;
+    refused.assert_refused(409, "needs-reconciliation");
 }
