@@ -34,7 +34,8 @@ pub trait Seal: Send + Sync + 'static {
     /// as associated data, so that a value moved to another row does not open.
     ///
     /// # Errors
-    /// Whatever keeps it from encrypting; the run is rolled back and the client gets 503.
+    /// Whatever keeps it from encrypting; the client gets 503, and the run is rolled back. In leased mode
+    /// its finished steps stay, and a retry resumes after them once the lease is over.
     fn seal(&self, context: &[u8], plain: &[u8]) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>>;
 
     /// Decrypts what [`seal`](Self::seal) returned for the same `context`.
