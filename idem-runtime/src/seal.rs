@@ -1,6 +1,7 @@
 //! Encryption at rest: what leaves for the store, and what comes back.
 
 use std::error::Error;
+use std::panic::{self, AssertUnwindSafe};
 
 use bytes::Bytes;
 
@@ -50,6 +51,8 @@ pub trait Seal: Send + Sync + 'static {
 pub(crate) enum SealError {
     #[error("the encryption hook failed")]
     Hook(#[source] Box<dyn Error + Send + Sync>),
+    #[error("the encryption hook panicked")]
+    Panicked,
     #[error("the stored response is not in this library's format")]
     Format,
 }
@@ -62,9 +65,7 @@ pub(crate) fn close(
     plain: Vec<u8>,
 ) -> Result<Vec<u8>, SealError> {
     match seal {
-        Some(seal) => seal
-            .seal(&context(identity, column), &plain)
-            .map_err(SealError::Hook),
+        Some(seal) => call(|| seal.seal(&context(identity, column), &plain)),
         None => Ok(plain),
     }
 }
@@ -77,10 +78,18 @@ pub(crate) fn open(
     sealed: Vec<u8>,
 ) -> Result<Vec<u8>, SealError> {
     match seal {
-        Some(seal) => seal
-            .open(&context(identity, column), &sealed)
-            .map_err(SealError::Hook),
+        Some(seal) => call(|| seal.open(&context(identity, column), &sealed)),
         None => Ok(sealed),
+    }
+}
+
+/// Calls the hook. A panic of its own must not end the task that has the key in hand.
+fn call(
+    hook: impl FnOnce() -> Result<Vec<u8>, Box<dyn Error + Send + Sync>>,
+) -> Result<Vec<u8>, SealError> {
+    match panic::catch_unwind(AssertUnwindSafe(hook)) {
+        Ok(called) => called.map_err(SealError::Hook),
+        Err(_) => Err(SealError::Panicked),
     }
 }
 

@@ -308,7 +308,7 @@ async fn a_seal_that_panics_is_no_answer_and_keeps_no_key(kind: Kind) {
     app.script.answer(|| UNSEALABLE);
     for _ in 0..2 {
         let lost = app.post("/effects").key("k").await;
-        lost.assert_refused(503, "outcome-unknown");
+        lost.assert_refused(503, "store-unavailable");
     }
     app.assert_untouched().await;
     app.script.answer(|| UNREADABLE);
@@ -316,7 +316,7 @@ async fn a_seal_that_panics_is_no_answer_and_keeps_no_key(kind: Kind) {
     assert!(first.status == 200 && !first.is_replay(), "{first:?}");
     for _ in 0..2 {
         let lost = app.post("/effects").key("k").await;
-        lost.assert_refused(503, "outcome-unknown");
+        lost.assert_refused(503, "store-unavailable");
     }
     assert_eq!(app.effects().await, 1);
 }
@@ -342,6 +342,7 @@ async fn settings_that_cannot_work_are_refused_at_the_start() {
         ("payments", none.ttl(Duration::from_millis(999))),
         ("payments", none.ttl(Duration::from_hours(401 * 24))),
         ("payments", none.timeout(Duration::ZERO)),
+        ("payments", none.lease(Duration::from_millis(99))),
     ] {
         assert!(
             build().scope(scope, overrides).build().is_err(),

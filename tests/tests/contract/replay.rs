@@ -20,6 +20,7 @@ stamp!(
     a_streamed_body_within_the_limit_comes_back,
     an_answer_at_the_limit_is_kept_and_one_above_it_is_not,
     a_streamed_body_above_the_limit_reaches_the_client_whole,
+    a_body_that_fails_is_no_answer,
     an_event_stream_is_not_kept,
     an_upgrade_is_not_kept,
     what_outer_layers_add_is_added_to_each_answer_afresh,
@@ -108,12 +109,17 @@ async fn what_belongs_to_one_answer_only_does_not_come_back(kind: Kind) {
         response
             .headers_mut()
             .insert("x-stays", HeaderValue::from_static("here"));
+        // What the field `connection` names is of this hop too.
+        for (name, value) in [("connection", "x-Hop"), ("x-hop", "secret")] {
+            let value = HeaderValue::from_static(value);
+            response.headers_mut().insert(name, value);
+        }
         response
     });
     let (first, retry) = twice(&app, "/effects").await;
     assert_eq!(first.headers.get_all("set-cookie").iter().count(), 2);
     assert!(retry.is_replay());
-    for name in ONCE {
+    for name in ONCE.into_iter().chain(["connection", "x-hop"]) {
         assert!(!retry.headers.contains_key(name), "{name} came back");
     }
     assert_ne!(retry.headers["date"], "the first day");
@@ -211,6 +217,20 @@ async fn a_streamed_body_above_the_limit_reaches_the_client_whole(kind: Kind) {
     let app = TestApp::start(kind).await;
     app.script.answer(|| streamed(100, 1000));
     assert_not_kept(&app, "/small", 100_000).await;
+}
+
+async fn a_body_that_fails_is_no_answer(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    app.script.answer(|| {
+        let chunks = [Ok("the beginning"), Err(std::io::Error::other("no end"))];
+        Body::from_stream(futures_util::stream::iter(chunks))
+    });
+    let failed = app.post("/effects").key("k").await;
+    assert_eq!((failed.status, failed.body.len()), (500, 0));
+    app.assert_untouched().await;
+    app.script.answer(|| StatusCode::CREATED);
+    let retry = app.post("/effects").key("k").await;
+    assert!(retry.status == 201 && !retry.is_replay(), "{retry:?}");
 }
 
 async fn an_event_stream_is_not_kept(kind: Kind) {
