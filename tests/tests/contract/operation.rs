@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use idem_runtime::{ConfigError, Idempotency, Overrides, StoreErrorKind};
 use idem_tests::app::Handle;
 use idem_tests::app::{UNREADABLE, UNSEALABLE};
@@ -297,6 +298,15 @@ async fn a_response_that_does_not_open_is_no_answer(kind: Kind) {
     let moved = app.post("/effects").key("moved").await;
     assert!(moved.status >= 500, "{moved:?}");
     assert_eq!(app.effects().await, 1);
+
+    // So has one that was moved to another column, though it would be as good there: both are empty.
+    app.script.answer(|| StatusCode::CREATED);
+    assert_eq!(app.post("/effects").key("mixed").await.status, 201);
+    app.database
+        .execute("update idempotency_keys set headers = body, body = headers where key = 'mixed'")
+        .await;
+    let mixed = app.post("/effects").key("mixed").await;
+    mixed.assert_refused(503, "store-unavailable");
 }
 
 async fn a_seal_that_panics_is_no_answer_and_keeps_no_key(kind: Kind) {

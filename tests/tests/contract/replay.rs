@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use axum::middleware::map_response;
 use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
 use idem_tests::{Answer, Kind, Setup, TestApp};
 use tower_http::compression::CompressionLayer;
 use tower_http::cors::CorsLayer;
@@ -20,6 +21,7 @@ stamp!(
     a_streamed_body_within_the_limit_comes_back,
     an_answer_at_the_limit_is_kept_and_one_above_it_is_not,
     a_streamed_body_above_the_limit_reaches_the_client_whole,
+    an_answer_with_trailers_is_not_kept,
     a_body_that_fails_is_no_answer,
     an_event_stream_is_not_kept,
     an_upgrade_is_not_kept,
@@ -217,6 +219,16 @@ async fn a_streamed_body_above_the_limit_reaches_the_client_whole(kind: Kind) {
     let app = TestApp::start(kind).await;
     app.script.answer(|| streamed(100, 1000));
     assert_not_kept(&app, "/small", 100_000).await;
+}
+
+/// A record has no place for them.
+async fn an_answer_with_trailers_is_not_kept(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    app.script.answer(|| {
+        let trailers = async { Some(Ok(HeaderMap::new())) };
+        Body::new(Full::new(Bytes::from("body")).with_trailers(trailers))
+    });
+    assert_not_kept(&app, "/effects", 4).await;
 }
 
 async fn a_body_that_fails_is_no_answer(kind: Kind) {
