@@ -141,6 +141,64 @@ async fn a_renewal_that_a_step_overtakes_keeps_the_question_open(kind: Kind) {
     assert_eq!(running.answer().await.status, 201);
 }
 
+/// Each finds the other's step open and keeps the key for it: who is last looks once more.
+async fn two_steps_that_end_at_once_leave_no_question_open(kind: Kind) {
+    let Proxied {
+        app,
+        observer,
+        proxy,
+        database: _database,
+    } = Proxied::start(kind, Duration::from_mins(5)).await;
+    let (first, second, done) = (Gate::default(), Gate::default(), Gate::default());
+    let gates = (first.clone(), second.clone(), done.clone());
+    app.handler(move |lease| {
+        let (first, second, done) = gates.clone();
+        async move {
+            let call = |gate: Gate| {
+                async move || {
+                    gate.pass().await;
+                    Ok::<_, StatusCode>(())
+                }
+            };
+            let (one, two) = tokio::join!(
+                lease.step("first", call(first)),
+                lease.step("second", call(second)),
+            );
+            one.and(two).expect("both are recorded");
+            done.pass().await;
+            StatusCode::CREATED.into_response()
+        }
+        .boxed()
+    });
+    for gate in [&first, &second, &done] {
+        gate.close();
+    }
+    let running = app.reconciled("k").start();
+    first.until_arrived(1).await;
+    second.until_arrived(1).await;
+    let late = Gate::default();
+    late.close();
+    proxy.fail(
+        "update idempotency_keys set locked_until",
+        Fault::Delay(late.clone()),
+    );
+    first.open();
+    late.until_arrived(1).await;
+    second.open();
+    until("the second step is recorded", async || {
+        let steps = observer.find_reconciled("k").await.steps;
+        steps.iter().filter(|step| step.finished).count() == 1
+    })
+    .await;
+    late.open();
+    done.until_arrived(1).await;
+    let key = observer.find_reconciled("k").await;
+    let day = Duration::from_hours(24);
+    assert!(key.expires_at < SystemTime::now() + day, "{key:?}");
+    done.open();
+    assert_eq!(running.answer().await.status, 201);
+}
+
 /// The handler gives a transaction step up while its record is on the way, and fails: the release
 /// waits for the record, and must see it.
 async fn a_release_sees_the_step_that_it_waited_for(kind: Kind) {
@@ -276,6 +334,7 @@ async fn of_two_claims_that_wait_for_the_row_one_takes_over(kind: Kind) {
 stamp!(
     postgres: a_late_heartbeat_does_not_hold_a_released_key,
     a_renewal_that_a_step_overtakes_keeps_the_question_open,
+    two_steps_that_end_at_once_leave_no_question_open,
     a_release_sees_the_step_that_it_waited_for,
     a_claim_that_waited_has_a_whole_lease,
     of_two_claims_that_wait_for_the_row_one_takes_over,
