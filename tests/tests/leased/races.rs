@@ -199,6 +199,61 @@ async fn two_steps_that_end_at_once_leave_no_question_open(kind: Kind) {
     assert_eq!(running.answer().await.status, 201);
 }
 
+/// The first try at an end comes through after the second: the other step is as open as before.
+async fn an_end_that_comes_through_twice_ends_one_step(kind: Kind) {
+    let Proxied {
+        app,
+        observer,
+        proxy,
+        database: _database,
+    } = Proxied::start(kind, Duration::from_secs(15)).await;
+    let (first, second, recorded) = (Gate::default(), Gate::default(), Gate::default());
+    let gates = (first.clone(), second.clone(), recorded.clone());
+    app.handler(move |lease| {
+        let (first, second, recorded) = gates.clone();
+        async move {
+            let call = |gate: Gate| {
+                async move || {
+                    gate.pass().await;
+                    Ok::<_, StatusCode>(())
+                }
+            };
+            let one = async {
+                let one = lease.step("first", call(first)).await;
+                recorded.arrive();
+                one
+            };
+            let (one, two) = tokio::join!(one, lease.step("second", call(second)));
+            one.and(two).expect("both are recorded");
+            StatusCode::CREATED.into_response()
+        }
+        .boxed()
+    });
+    first.close();
+    second.close();
+    let running = app.reconciled("k").start();
+    first.until_arrived(1).await;
+    second.until_arrived(1).await;
+    let late = Gate::default();
+    late.close();
+    proxy.fail("commit", Fault::Hold(late.clone()));
+    first.open();
+    late.until_arrived(1).await;
+    recorded.until_arrived(1).await;
+    late.open();
+
+    // What the next beat says of the ttl is what this process believes.
+    let before = observer.find_reconciled("k").await;
+    let mut key = before.clone();
+    while key.locked_until == before.locked_until {
+        key = observer.find_reconciled("k").await;
+    }
+    let day = Duration::from_hours(24);
+    assert!(key.expires_at > SystemTime::now() + day, "{key:?}");
+    second.open();
+    assert_eq!(running.answer().await.status, 201);
+}
+
 /// The handler gives a transaction step up while its record is on the way, and fails: the release
 /// waits for the record, and must see it.
 async fn a_release_sees_the_step_that_it_waited_for(kind: Kind) {
@@ -335,6 +390,7 @@ stamp!(
     postgres: a_late_heartbeat_does_not_hold_a_released_key,
     a_renewal_that_a_step_overtakes_keeps_the_question_open,
     two_steps_that_end_at_once_leave_no_question_open,
+    an_end_that_comes_through_twice_ends_one_step,
     a_release_sees_the_step_that_it_waited_for,
     a_claim_that_waited_has_a_whole_lease,
     of_two_claims_that_wait_for_the_row_one_takes_over,
