@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use futures_util::FutureExt;
-use idem_runtime::{KeyState, KeyStatus};
+use idem_runtime::KeyState;
 use idem_tests::database::{Pool, TestDatabase};
 use idem_tests::leased::LeasedApp;
 use idem_tests::proxy::{Fault, Proxy};
@@ -93,165 +93,6 @@ async fn a_late_heartbeat_does_not_hold_a_released_key(kind: Kind) {
         (KeyState::Released, None),
         "{key:?}"
     );
-}
-
-/// A renewal that is on its way while a step begins would say that nothing is open, and the key could
-/// expire with the question: it looks once more.
-async fn a_renewal_that_a_step_overtakes_keeps_the_question_open(kind: Kind) {
-    let lease = Duration::from_secs(15);
-    let Proxied {
-        app,
-        observer,
-        proxy,
-        database: _database,
-    } = Proxied::start(kind, lease).await;
-    let (reserved, charging) = (
-        app.order.gates.at("reserved"),
-        app.order.gates.at("charging"),
-    );
-    reserved.close();
-    charging.close();
-    let running = app.reconciled("k").start();
-    reserved.until_arrived(1).await;
-    let late = Gate::default();
-    late.close();
-    proxy.fail(
-        "update idempotency_keys set locked_until",
-        Fault::Delay(late.clone()),
-    );
-    late.until_arrived(1).await;
-    reserved.open();
-    charging.until_arrived(1).await;
-    let stays = |key: &KeyStatus| key.expires_at > SystemTime::now() + Duration::from_hours(24);
-    let begun = observer.find_reconciled("k").await;
-    assert!(stays(&begun), "{begun:?}");
-
-    let sent = SystemTime::now();
-    late.open();
-    let mut key = observer.find_reconciled("k").await;
-    while !(stays(&key) && key.locked_until > begun.locked_until) {
-        key = observer.find_reconciled("k").await;
-    }
-    let next_beat = sent + lease / 3;
-    assert!(
-        key.locked_until.expect("a lease") < next_beat + lease,
-        "only the next beat has mended it: {key:?}"
-    );
-    charging.open();
-    assert_eq!(running.answer().await.status, 201);
-}
-
-/// Each finds the other's step open and keeps the key for it: who is last looks once more.
-async fn two_steps_that_end_at_once_leave_no_question_open(kind: Kind) {
-    let Proxied {
-        app,
-        observer,
-        proxy,
-        database: _database,
-    } = Proxied::start(kind, Duration::from_mins(5)).await;
-    let (first, second, done) = (Gate::default(), Gate::default(), Gate::default());
-    let gates = (first.clone(), second.clone(), done.clone());
-    app.handler(move |lease| {
-        let (first, second, done) = gates.clone();
-        async move {
-            let call = |gate: Gate| {
-                async move || {
-                    gate.pass().await;
-                    Ok::<_, StatusCode>(())
-                }
-            };
-            let (one, two) = tokio::join!(
-                lease.step("first", call(first)),
-                lease.step("second", call(second)),
-            );
-            one.and(two).expect("both are recorded");
-            done.pass().await;
-            StatusCode::CREATED.into_response()
-        }
-        .boxed()
-    });
-    for gate in [&first, &second, &done] {
-        gate.close();
-    }
-    let running = app.reconciled("k").start();
-    first.until_arrived(1).await;
-    second.until_arrived(1).await;
-    let late = Gate::default();
-    late.close();
-    proxy.fail(
-        "update idempotency_keys set locked_until",
-        Fault::Delay(late.clone()),
-    );
-    first.open();
-    late.until_arrived(1).await;
-    second.open();
-    until("the second step is recorded", async || {
-        let steps = observer.find_reconciled("k").await.steps;
-        steps.iter().filter(|step| step.finished).count() == 1
-    })
-    .await;
-    late.open();
-    done.until_arrived(1).await;
-    let key = observer.find_reconciled("k").await;
-    let day = Duration::from_hours(24);
-    assert!(key.expires_at < SystemTime::now() + day, "{key:?}");
-    done.open();
-    assert_eq!(running.answer().await.status, 201);
-}
-
-/// The first try at an end comes through after the second: the other step is as open as before.
-async fn an_end_that_comes_through_twice_ends_one_step(kind: Kind) {
-    let Proxied {
-        app,
-        observer,
-        proxy,
-        database: _database,
-    } = Proxied::start(kind, Duration::from_secs(15)).await;
-    let (first, second, recorded) = (Gate::default(), Gate::default(), Gate::default());
-    let gates = (first.clone(), second.clone(), recorded.clone());
-    app.handler(move |lease| {
-        let (first, second, recorded) = gates.clone();
-        async move {
-            let call = |gate: Gate| {
-                async move || {
-                    gate.pass().await;
-                    Ok::<_, StatusCode>(())
-                }
-            };
-            let one = async {
-                let one = lease.step("first", call(first)).await;
-                recorded.arrive();
-                one
-            };
-            let (one, two) = tokio::join!(one, lease.step("second", call(second)));
-            one.and(two).expect("both are recorded");
-            StatusCode::CREATED.into_response()
-        }
-        .boxed()
-    });
-    first.close();
-    second.close();
-    let running = app.reconciled("k").start();
-    first.until_arrived(1).await;
-    second.until_arrived(1).await;
-    let late = Gate::default();
-    late.close();
-    proxy.fail("commit", Fault::Hold(late.clone()));
-    first.open();
-    late.until_arrived(1).await;
-    recorded.until_arrived(1).await;
-    late.open();
-
-    // What the next beat says of the ttl is what this process believes.
-    let before = observer.find_reconciled("k").await;
-    let mut key = before.clone();
-    while key.locked_until == before.locked_until {
-        key = observer.find_reconciled("k").await;
-    }
-    let day = Duration::from_hours(24);
-    assert!(key.expires_at > SystemTime::now() + day, "{key:?}");
-    second.open();
-    assert_eq!(running.answer().await.status, 201);
 }
 
 /// The handler gives a transaction step up while its record is on the way, and fails: the release
@@ -388,9 +229,6 @@ async fn of_two_claims_that_wait_for_the_row_one_takes_over(kind: Kind) {
 
 stamp!(
     postgres: a_late_heartbeat_does_not_hold_a_released_key,
-    a_renewal_that_a_step_overtakes_keeps_the_question_open,
-    two_steps_that_end_at_once_leave_no_question_open,
-    an_end_that_comes_through_twice_ends_one_step,
     a_release_sees_the_step_that_it_waited_for,
     a_claim_that_waited_has_a_whole_lease,
     of_two_claims_that_wait_for_the_row_one_takes_over,
