@@ -203,19 +203,14 @@ impl<DB: Backend> Idempotency<DB> {
         answer.unwrap_or_else(|_| Err(silence()))
     }
 
-    /// Reads what a finished row keeps.
+    /// Reads what a finished row keeps, which belongs to the same request.
     pub(crate) fn finished(
         &self,
         job: &Job,
         found: StoredRow,
     ) -> Result<Arc<Finished>, StoreError> {
         let fingerprint = found.row.fingerprint;
-        // What belongs to another request is not even decrypted.
-        let kept = if fingerprint == job.fingerprint {
-            self.unseal(&job.identity, found.columns)?
-        } else {
-            Kept::Tombstone
-        };
+        let kept = self.unseal(&job.identity, found.columns)?;
         Ok(Arc::new(Finished { fingerprint, kept }))
     }
 }

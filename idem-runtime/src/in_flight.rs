@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
+use std::{panic, thread};
 
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -84,14 +84,16 @@ impl InFlight {
             phase: watching,
             decided: Arc::clone(&decided),
         };
-        let ticket = Ticket {
+        let mut ticket = Ticket {
             keys: self.clone(),
             identity: Arc::clone(identity),
             phase,
             decided,
+            counted: false,
         };
         // Code of the application: when it panics, the ticket gives the key back.
         observe::entered();
+        ticket.counted = true;
         Entrance::Entered(ticket, progress)
     }
 
@@ -112,6 +114,8 @@ pub(crate) struct Ticket {
     identity: Arc<Identity>,
     phase: watch::Sender<Phase>,
     decided: Arc<AtomicBool>,
+    /// Whether the recorder of metrics has counted it.
+    counted: bool,
 }
 
 impl Ticket {
@@ -133,8 +137,13 @@ impl Ticket {
         // First out of the map: who wakes up must not find this entry again.
         self.keys.entries().remove(&self.identity);
         self.phase.send_replace(Phase::Over(over));
-        // What panicked may be the recorder, and a second panic would end the process.
-        if !thread::panicking() {
+        if !self.counted {
+            return;
+        }
+        if thread::panicking() {
+            // A second panic would end the process if it left here.
+            panic::catch_unwind(observe::left).ok();
+        } else {
             observe::left();
         }
     }

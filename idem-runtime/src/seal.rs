@@ -1,6 +1,7 @@
 //! Encryption at rest: what leaves for the store, and what comes back.
 
 use std::error::Error;
+use std::panic::{self, AssertUnwindSafe};
 
 use bytes::Bytes;
 
@@ -34,7 +35,8 @@ pub trait Seal: Send + Sync + 'static {
     /// as associated data, so that a value moved to another row does not open.
     ///
     /// # Errors
-    /// Whatever keeps it from encrypting; the run is rolled back and the client gets 503.
+    /// Whatever keeps it from encrypting; the client gets 503, and the run is rolled back. In leased mode
+    /// its finished steps stay, and a retry resumes after them once the lease is over.
     fn seal(&self, context: &[u8], plain: &[u8]) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>>;
 
     /// Decrypts what [`seal`](Self::seal) returned for the same `context`.
@@ -49,6 +51,8 @@ pub trait Seal: Send + Sync + 'static {
 pub(crate) enum SealError {
     #[error("the encryption hook failed")]
     Hook(#[source] Box<dyn Error + Send + Sync>),
+    #[error("the encryption hook panicked")]
+    Panicked,
     #[error("the stored response is not in this library's format")]
     Format,
 }
@@ -61,9 +65,7 @@ pub(crate) fn close(
     plain: Vec<u8>,
 ) -> Result<Vec<u8>, SealError> {
     match seal {
-        Some(seal) => seal
-            .seal(&context(identity, column), &plain)
-            .map_err(SealError::Hook),
+        Some(seal) => call(|| seal.seal(&context(identity, column), &plain)),
         None => Ok(plain),
     }
 }
@@ -76,10 +78,18 @@ pub(crate) fn open(
     sealed: Vec<u8>,
 ) -> Result<Vec<u8>, SealError> {
     match seal {
-        Some(seal) => seal
-            .open(&context(identity, column), &sealed)
-            .map_err(SealError::Hook),
+        Some(seal) => call(|| seal.open(&context(identity, column), &sealed)),
         None => Ok(sealed),
+    }
+}
+
+/// Calls the hook. A panic of its own must not end the task that has the key in hand.
+fn call(
+    hook: impl FnOnce() -> Result<Vec<u8>, Box<dyn Error + Send + Sync>>,
+) -> Result<Vec<u8>, SealError> {
+    match panic::catch_unwind(AssertUnwindSafe(hook)) {
+        Ok(called) => called.map_err(SealError::Hook),
+        Err(_) => Err(SealError::Panicked),
     }
 }
 

@@ -72,21 +72,35 @@ async fn on_order_paid(tx: &mut SqliteConnection, event: OrderPaid) -> Result<()
         .map(drop)
 }
 
-/// Consumes a message, and says whether its delivery can be acknowledged. What cannot is delivered
-/// again.
-async fn consume(app: &App, payload: &[u8]) -> bool {
+/// What becomes of a delivery.
+enum Fate {
+    Acknowledged,
+    /// It comes again.
+    Left,
+    /// It would only end the same way again.
+    SetAside,
+}
+
+/// Consumes a message.
+async fn consume(app: &App, payload: &[u8]) -> Fate {
     let event = match serde_json::from_slice(payload) {
         Ok(event) => event,
         Err(error) => {
             tracing::error!(%error, "no message of ours");
-            return false;
+            return Fate::SetAside;
         }
     };
     match on_order_paid(&app.idempotency, event).await {
-        Ok(Outcome::Executed(()) | Outcome::Replayed(())) | Err(OnceError::NotKept) => true,
+        Ok(Outcome::Executed(()) | Outcome::Replayed(())) | Err(OnceError::NotKept) => {
+            Fate::Acknowledged
+        }
+        Err(error @ (OnceError::Mismatch | OnceError::InvalidRequest(_))) => {
+            tracing::error!(%error, "never to be consumed");
+            Fate::SetAside
+        }
         Err(error) => {
             tracing::warn!(%error, "not consumed");
-            false
+            Fate::Left
         }
     }
 }
@@ -108,8 +122,9 @@ async fn work(app: &App) -> Result<(), Failure> {
     relay_beside(app, sink, consumer).await
 }
 
+/// What is not acknowledged comes again, and is a dead letter of the outbox in the end.
 async fn take(app: &App, delivery: Delivery) {
-    if consume(app, &delivery.envelope.message.payload).await {
+    if let Fate::Acknowledged = consume(app, &delivery.envelope.message.payload).await {
         delivery.acknowledge();
     }
 }

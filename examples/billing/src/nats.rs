@@ -1,12 +1,13 @@
 //! Messages by way of NATS JetStream.
 
 use async_nats::ConnectOptions;
+use async_nats::jetstream::AckKind;
 use async_nats::jetstream::consumer::{PullConsumer, pull};
 use async_nats::jetstream::{self, Context, stream};
 use futures_util::StreamExt;
 use std::time::Duration;
 
-use crate::{App, Failure};
+use crate::{App, Failure, Fate};
 
 /// Connects, and creates the stream of the orders' messages.
 pub(crate) async fn connect(url: &str) -> Result<Context, Failure> {
@@ -20,7 +21,8 @@ pub(crate) async fn connect(url: &str) -> Result<Context, Failure> {
     Ok(context)
 }
 
-/// Consumes what is told about orders. A message that is not acknowledged comes again.
+/// Consumes what is told about orders. A message that is not acknowledged comes again; one that is set
+/// aside does not, and stays in the stream.
 pub(crate) async fn consume(app: &App, context: &Context) -> Result<(), Failure> {
     let billing = pull::Config {
         durable_name: Some("billing".into()),
@@ -32,8 +34,10 @@ pub(crate) async fn consume(app: &App, context: &Context) -> Result<(), Failure>
     let mut messages = consumer.messages().await?;
     while let Some(message) = messages.next().await {
         let message = message?;
-        if crate::consume(app, &message.payload).await {
-            message.ack().await?;
+        match crate::consume(app, &message.payload).await {
+            Fate::Acknowledged => message.ack().await?,
+            Fate::SetAside => message.ack_with(AckKind::Term).await?,
+            Fate::Left => {}
         }
     }
     Ok(())

@@ -199,6 +199,37 @@ mod tests {
         }
     }
 
+    /// The first attempt ends with its time-out; the others are told that it is in progress.
+    #[test]
+    fn the_defaults_outlast_a_handler_that_needs_a_minute() {
+        let minute = Duration::from_mins(1);
+        let in_progress = Facts {
+            retryable: Some(true),
+            retry_after: Some(Duration::from_secs(1)),
+            ..answered(409)
+        };
+        let mut random = 1_u64;
+        for run in 0..10_000 {
+            let mut facts = Facts::unanswered(AttemptOutcome::TimedOut);
+            let mut progress = Progress {
+                elapsed: POLICY.attempt_timeout,
+                ..BEGINNING
+            };
+            while progress.elapsed < minute {
+                // The generator of D. Knuth's MMIX; its upper half is random enough.
+                random = random.wrapping_mul(6_364_136_223_846_793_005);
+                random = random.wrapping_add(1_442_695_040_888_963_407);
+                let decision = decide(&POLICY, true, &facts, progress, (random >> 32) as u32);
+                let Decision::Retry { wait } = decision else {
+                    panic!("run {run}: {decision:?} after {progress:?}");
+                };
+                facts = in_progress;
+                progress.attempts += 1;
+                progress.elapsed += wait;
+            }
+        }
+    }
+
     #[test]
     fn an_unsafe_method_needs_a_key() {
         for (method, safe) in [

@@ -40,6 +40,11 @@
 //! "The problem" is a body of type `application/problem+json` (RFC 9457), as this library's server
 //! side sends it. A 409 without a sign that it passes is a conflict of the application's own.
 //!
+//! Redirects are followed, or not, as the client says. One that follows a 301, 302, or 303 asks the
+//! other address by GET, and what that answers is the reply: after a 301 or 302, as from `http` to
+//! `https`, it need not tell of the work. With `reqwest::redirect::Policy::none()` the redirect itself
+//! is the reply.
+//!
 //! # Why plain `reqwest`
 //!
 //! Neither `reqwest-middleware` nor a tower layer is used. A middleware first sees a request when

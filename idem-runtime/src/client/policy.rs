@@ -27,14 +27,14 @@ pub struct RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Returns the defaults: 10 attempts within 2 minutes, each at most 30 seconds long; waits
+    /// Returns the defaults: 15 attempts within 2 minutes, each at most 30 seconds long; waits
     /// below 200 milliseconds at first and 20 seconds at last; 1 MiB of a response is buffered.
     ///
     /// They outlast a handler that needs a minute, the server side's default.
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            max_attempts: 10,
+            max_attempts: 15,
             time_budget: Duration::from_mins(2),
             attempt_timeout: Duration::from_secs(30),
             base_delay: Duration::from_millis(200),

@@ -1,5 +1,6 @@
 //! The extractor that wraps a handler's last one: it remembers what the request was.
 
+use std::error::Error;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
@@ -10,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{BoxError, RequestExt};
 use futures_util::stream;
 use http_body::Frame;
-use http_body_util::{BodyExt, StreamBody};
+use http_body_util::{BodyExt, LengthLimitError, StreamBody};
 
 use crate::handle::Idempotency;
 use crate::store::Backend;
@@ -185,17 +186,21 @@ where
             Ok(body) => {
                 let body = body.to_bytes();
                 received.body = Some(body.clone());
-                (Body::from(body), false)
+                (Body::from(body), None)
             }
             // The extractor meets the same error and refuses in its own words.
-            Err(error) => (failing(error), true),
+            Err(error) => {
+                let status = status_of(&error);
+                (failing(error), Some(status))
+            }
         };
         let value = T::from_request(Request::from_parts(parts, body), state)
             .await
             .map_err(IntoResponse::into_response)?;
-        if failed {
-            // It took no notice, but a request that nobody has seen whole has no fingerprint.
-            return Err(StatusCode::BAD_REQUEST.into_response());
+        if let Some(status) = failed {
+            // It took no notice, or is a `Result`; but a request that nobody has seen whole has no
+            // fingerprint.
+            return Err(status.into_response());
         }
         Ok(Self {
             value,
@@ -228,6 +233,18 @@ pub trait LastExtractor<S, M> {
 }
 
 impl<S, M, T: FromRequest<S, M> + Send> LastExtractor<S, M> for T {}
+
+/// What axum's own extractors answer to a body that fails.
+fn status_of(error: &axum::Error) -> StatusCode {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if error.is::<LengthLimitError>() {
+            return StatusCode::PAYLOAD_TOO_LARGE;
+        }
+        cause = error.source();
+    }
+    StatusCode::BAD_REQUEST
+}
 
 /// A body that fails with an error that was met before. axum looks two layers deep for the limit
 /// that it answers with 413; `Body::from_stream` would add a third.

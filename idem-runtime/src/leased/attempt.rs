@@ -9,17 +9,14 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, select};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::owner::{Fenced, Owner};
 use super::step::Lease;
 use crate::claim::{Claim, Decision, decide};
-use crate::engine::{
-    Answer, Attempt, Attempted, Done, Job, SETTLE_LIMIT, SETTLE_PAUSE, STORE_LIMIT, left_until,
-    replay, report, silence,
-};
+use crate::engine::{Answer, Attempt, Attempted, Done, Job, STORE_LIMIT, replay, report, silence};
 use crate::error::{Refusal, StoreError};
 use crate::handle::Idempotency;
 use crate::in_flight::{Finished, Over, Ticket};
@@ -27,7 +24,7 @@ use crate::observe;
 use crate::policy::{OnTakeover, Policy};
 use crate::record::{Disposition, Kept};
 use crate::store::lease::{self, Fence, StepRow, Terms, Token};
-use crate::store::{Backend, KeyColumns, store_error};
+use crate::store::{Backend, KeyColumns, StoredRow, store_error};
 
 /// The work of a leased claim.
 pub(crate) trait LeasedWork<DB: Backend>: Send + 'static {
@@ -281,10 +278,18 @@ impl<DB: Backend> Owner<DB> {
                 value,
                 disposition,
                 kept,
-            }) if disposition != Disposition::Release => self.store(job, value, kept).await,
+            }) if disposition != Disposition::Release => {
+                // Also where a run has gone past a step that it could not read, and not parked its key.
+                if self.lost.is_cancelled() {
+                    return (self.foreign(job, self.look().await), None);
+                }
+                self.store(job, value, kept).await
+            }
             done => match self.in_time(Arc::clone(self).release()).await {
                 Ok(Fenced::Done) | Err(_) => (released(done), None),
-                Ok(Fenced::LeaseLost | Fenced::Ended) => (self.not_ours(job).await, None),
+                Ok(Fenced::LeaseLost | Fenced::Ended) => {
+                    (self.foreign(job, self.look().await), None)
+                }
             },
         }
     }
@@ -299,43 +304,37 @@ impl<DB: Backend> Owner<DB> {
     ) -> (Answer<V>, Option<Kept>) {
         let columns = match self.handle.seal(&job.identity, &kept) {
             Ok(columns) => Arc::new(columns),
-            Err(error) => return (Answer::Refused(report(&error)), None),
+            Err(error) => return (unknown(&error), None),
         };
-        // A first try on a connection that is dead without knowing leaves time for a second one.
-        let deadline = Instant::now() + SETTLE_LIMIT + SETTLE_PAUSE;
-        loop {
-            let storing = Arc::clone(self).finish(Arc::clone(&columns));
-            match self.handle.in_time(SETTLE_LIMIT, storing).await {
-                Ok(Fenced::Done) => return (Answer::Executed(value), Some(kept)),
-                Ok(Fenced::LeaseLost | Fenced::Ended) => {
-                    match self.in_time(Arc::clone(self).read()).await {
-                        // An earlier commit of ours that got no answer.
-                        Ok(Some(row)) if self.wrote(&row) => {
-                            return (Answer::Executed(value), Some(kept));
-                        }
-                        _ => return (self.not_ours(job).await, None),
-                    }
-                }
-                Err(error) => report(&error),
-            };
-            if left_until(deadline).is_none() {
-                return (Answer::Refused(Refusal::OutcomeUnknown), None);
-            }
-            sleep(SETTLE_PAUSE).await;
+        let stored = self
+            .insist(|owner| owner.finish(Arc::clone(&columns)))
+            .await;
+        match stored {
+            Ok(Fenced::Done) => (Answer::Executed(value), Some(kept)),
+            Ok(Fenced::LeaseLost | Fenced::Ended) => match self.look().await {
+                // An earlier commit of ours that got no answer.
+                Ok(Some(row)) if self.wrote(&row) => (Answer::Executed(value), Some(kept)),
+                found => (self.foreign(job, found), None),
+            },
+            Err(error) => (unknown(&error), None),
         }
     }
 
+    async fn look(self: &Arc<Self>) -> Result<Option<StoredRow>, StoreError> {
+        self.in_time(Arc::clone(self).read()).await
+    }
+
     /// Answers for an owner that lost its lease: what the key holds by now, never its own answer.
-    async fn not_ours<V>(self: &Arc<Self>, job: &Job) -> Answer<V> {
-        let found = match self.in_time(Arc::clone(self).read()).await {
+    fn foreign<V>(&self, job: &Job, found: Result<Option<StoredRow>, StoreError>) -> Answer<V> {
+        let found = match found {
             Ok(Some(found)) => found,
             Ok(None) => return Answer::Refused(Refusal::InProgress),
-            Err(error) => return Answer::Refused(report(&error)),
+            Err(error) => return unknown(&error),
         };
         match decide(Some(&found.row), &job.fingerprint, found.now) {
             Decision::Replay | Decision::NotKept => match self.handle.finished(job, found) {
                 Ok(finished) => replay(finished, &job.fingerprint, true),
-                Err(error) => Answer::Refused(report(&error)),
+                Err(error) => unknown(&error),
             },
             Decision::NeedsReconciliation => Answer::Refused(Refusal::NeedsReconciliation),
             Decision::Mismatch => Answer::Refused(Refusal::Mismatch),
@@ -344,6 +343,12 @@ impl<DB: Backend> Owner<DB> {
             }
         }
     }
+}
+
+/// Answers a run that is over: what it did may stand, so no failure of the store says that nothing does.
+fn unknown<V>(error: &StoreError) -> Answer<V> {
+    report(error);
+    Answer::Refused(Refusal::OutcomeUnknown)
 }
 
 fn released<V>(done: Option<Done<V>>) -> Answer<V> {

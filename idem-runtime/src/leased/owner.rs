@@ -2,15 +2,15 @@
 //! the attempt, and runs to its end even when who asked for it is gone.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::Instrument;
 
 use crate::claim::{Identity, State};
-use crate::engine::report;
+use crate::engine::{SETTLE_LIMIT, SETTLE_PAUSE, left_until, report};
 use crate::error::StoreError;
 use crate::handle::{Idempotency, Writing};
 use crate::policy::{OnTakeover, TTL_RANGE};
@@ -29,6 +29,14 @@ pub(super) struct Owner<DB: Backend> {
     pub(super) begun: AtomicU32,
     /// Set once a statement has found another attempt, or a parked key, in its place.
     pub(super) lost: CancellationToken,
+}
+
+/// A step that is done, on its way into its record.
+struct Ending {
+    name: String,
+    sealed: Vec<u8>,
+    /// Whether it is counted off the steps that are begun.
+    counted: AtomicBool,
 }
 
 /// The outcome of a statement behind the fence.
@@ -94,21 +102,72 @@ impl<DB: Backend> Owner<DB> {
         self.end(writing, begun).await
     }
 
-    /// Records a step's result.
+    /// Records a step's result, and goes on trying while the database does not answer: what the step
+    /// did is done, and without its record the next attempt would do it again.
     pub(super) async fn end_step(
         self: Arc<Self>,
-        name: &str,
+        name: String,
         result: Vec<u8>,
     ) -> Result<Fenced, StoreError> {
-        let sealed = self.handle.seal_step(&self.identity, name, result)?;
-        let writing = self.begin().await?;
+        let sealed = self.handle.seal_step(&self.identity, &name, result)?;
+        let ending = Arc::new(Ending {
+            name,
+            sealed,
+            counted: AtomicBool::new(false),
+        });
+        self.insist(|owner| owner.try_to_end(Arc::clone(&ending)))
+            .await
+    }
+
+    async fn try_to_end(self: Arc<Self>, step: Arc<Ending>) -> Result<Fenced, StoreError> {
+        let mut writing = self.begin().await?;
         let left = self.begun.load(Ordering::SeqCst).saturating_sub(1);
-        let recorded = self.record(writing, name, &sealed, left).await?;
-        if recorded == Fenced::Done && self.begun.fetch_sub(1, Ordering::SeqCst) - 1 != left {
-            // The step is recorded, whatever becomes of this one.
-            return Ok(self.renew().await.unwrap_or(recorded));
+        let sql = &self.handle.statements().lease;
+        let recorded = match self.renew_in(&mut writing, left).await {
+            Ok(true) => {
+                lease::end_step(&mut writing.tx, sql, &self.fence, &step.name, &step.sealed)
+                    .await
+                    // Behind the fence a result that is there is ours: of a try that got no answer.
+                    .map(|_| true)
+            }
+            other => other,
+        };
+        let recorded = self.end(writing, recorded).await?;
+        if recorded == Fenced::Done {
+            let now = if step.counted.swap(true, Ordering::SeqCst) {
+                self.begun.load(Ordering::SeqCst)
+            } else {
+                self.begun.fetch_sub(1, Ordering::SeqCst) - 1
+            };
+            if now != left {
+                // The step is recorded, whatever becomes of this one.
+                return Ok(self.renew().await.unwrap_or(recorded));
+            }
         }
         Ok(recorded)
+    }
+
+    /// Tries a write again while the database does not answer. A first try on a connection that is dead
+    /// without knowing leaves time for a second one; it goes on behind, so each try must do no harm
+    /// after another.
+    pub(super) async fn insist<F>(
+        self: &Arc<Self>,
+        write: impl Fn(Arc<Self>) -> F,
+    ) -> Result<Fenced, StoreError>
+    where
+        F: Future<Output = Result<Fenced, StoreError>> + Send + 'static,
+    {
+        let deadline = Instant::now() + SETTLE_LIMIT + SETTLE_PAUSE;
+        loop {
+            let writing = write(Arc::clone(self));
+            match self.handle.in_time(SETTLE_LIMIT, writing).await {
+                Err(error) if left_until(deadline).is_some() => {
+                    report(&error);
+                    sleep(SETTLE_PAUSE).await;
+                }
+                written => return written,
+            }
+        }
     }
 
     /// Records a step's result in the transaction that holds its writes.
@@ -125,7 +184,14 @@ impl<DB: Backend> Owner<DB> {
         match ready {
             Ok((AtSavepoint::Done, sealed)) => {
                 let begun = self.begun.load(Ordering::SeqCst);
-                self.record(writing, name, &sealed, begun).await
+                let sql = &self.handle.statements().lease;
+                let recorded = match self.renew_in(&mut writing, begun).await {
+                    Ok(true) => {
+                        lease::end_step(&mut writing.tx, sql, &self.fence, name, &sealed).await
+                    }
+                    other => other,
+                };
+                self.end(writing, recorded).await
             }
             Ok((AtSavepoint::Ended, _)) => {
                 writing.give_back().await;
@@ -150,21 +216,6 @@ impl<DB: Backend> Owner<DB> {
                 .map_err(store_error::<DB>)?;
         }
         Ok(kept)
-    }
-
-    async fn record(
-        &self,
-        mut writing: Writing<DB>,
-        name: &str,
-        sealed: &[u8],
-        begun: u32,
-    ) -> Result<Fenced, StoreError> {
-        let sql = &self.handle.statements().lease;
-        let recorded = match self.renew_in(&mut writing, begun).await {
-            Ok(true) => lease::end_step(&mut writing.tx, sql, &self.fence, name, sealed).await,
-            other => other,
-        };
-        self.end(writing, recorded).await
     }
 
     /// Stores the outcome of the run.

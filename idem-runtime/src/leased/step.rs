@@ -68,8 +68,12 @@ pub enum StepError<E> {
     /// The work of a [`transaction`](Lease::transaction) took more than a minute.
     #[error("the transaction of the step took more than a minute")]
     TimedOut,
-    /// The step ended its transaction itself; its writes may stand without a record.
-    #[error("the step ended the transaction that would have recorded it")]
+    /// The transaction was over before the record: the step ended it, or went on after an error with
+    /// which SQLite or sqlx had rolled it back. Its writes may stand without a record.
+    #[error(
+        "the transaction that would have recorded the step is over: the step ended it, or went on \
+         after an error with which the database or sqlx had rolled it back"
+    )]
     EndedByWork,
     /// The database failed; whether the step is recorded is known on the next attempt.
     #[error(transparent)]
@@ -123,7 +127,7 @@ impl<DB: Backend> Lease<DB> {
         let value = work().await.map_err(StepError::Work)?;
         let result = serde_json::to_vec(&value).map_err(StepError::Serialize)?;
         let (owner, step) = (Arc::clone(&self.owner), name.to_owned());
-        let ended = async move { owner.end_step(&step, result).await };
+        let ended = async move { owner.end_step(step, result).await };
         passed(self.detached(ended).await?)?;
         Ok(value)
     }

@@ -57,7 +57,7 @@ pub use relay::{Relay, RelayTask};
 pub use sink::{Sink, SinkError};
 pub(crate) use wake::Wakes;
 #[cfg(feature = "webhooks")]
-pub use webhooks::{InvalidSecret, Webhooks};
+pub use webhooks::{InvalidSecret, Webhooks, WebhooksError};
 
 /// A connection with an open transaction, in which a message can be written.
 ///

@@ -8,7 +8,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, StatusCode, Url};
+use reqwest::redirect::Policy;
+use reqwest::{Client, ClientBuilder, StatusCode, Url};
 use sha2::Sha256;
 
 use super::{Envelope, Sink, SinkError};
@@ -24,10 +25,7 @@ use super::{Envelope, Sink, SinkError};
 /// ```
 /// # use idem_runtime::outbox::Webhooks;
 /// # fn sink() -> Result<Webhooks, Box<dyn std::error::Error>> {
-/// let client = reqwest::Client::builder()
-///     .redirect(reqwest::redirect::Policy::none())
-///     .connect_timeout(std::time::Duration::from_secs(3))
-///     .build()?;
+/// let client = reqwest::Client::builder().connect_timeout(std::time::Duration::from_secs(3));
 /// let endpoint = "https://shop.example.com/webhooks".parse()?;
 /// Ok(Webhooks::new(client, endpoint, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")?)
 /// # }
@@ -49,24 +47,37 @@ struct Secret(Vec<u8>);
 #[error("a webhook secret is `whsec_` and 24 to 64 bytes in base64")]
 pub struct InvalidSecret;
 
+/// A sink of webhooks cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WebhooksError {
+    /// The secret is none.
+    #[error(transparent)]
+    Secret(#[from] InvalidSecret),
+    /// The client cannot be built of its settings.
+    #[error("the client of the webhooks cannot be built")]
+    Client(#[source] reqwest::Error),
+}
+
 impl Webhooks {
-    /// Posts to an endpoint with a client, which decides about TLS, proxies, and redirects: one
-    /// that follows none is best. An answer from another address confirms nothing, since a redirect
-    /// turns a post into a get.
+    /// Posts to an endpoint with a client of these settings, which decide about TLS and proxies. It
+    /// follows no redirect, whatever they say: that would turn the post into a get, whose answer
+    /// confirms nothing, and not even its address need be another.
     ///
     /// Let the client have a `connect_timeout` below the relay's time-out and below half its lease:
     /// without one, connecting to an endpoint whose packets are dropped ends with the relay's time-out,
     /// and is a failed attempt.
     ///
     /// # Errors
-    /// [`InvalidSecret`] when the secret is not of the specification's form.
-    pub fn new(client: Client, mut endpoint: Url, secret: &str) -> Result<Self, InvalidSecret> {
-        // A fragment is never sent, and would make each answer look redirected.
-        endpoint.set_fragment(None);
+    /// [`WebhooksError`] when the secret is not of the specification's form, or the client cannot be
+    /// built.
+    pub fn new(client: ClientBuilder, endpoint: Url, secret: &str) -> Result<Self, WebhooksError> {
+        let secrets = vec![Secret::parse(secret)?];
+        let client = client.redirect(Policy::none()).build();
         Ok(Self {
-            client,
+            client: client.map_err(WebhooksError::Client)?,
             endpoint,
-            secrets: vec![Secret::parse(secret)?],
+            secrets,
         })
     }
 
@@ -113,11 +124,7 @@ impl Sink for Webhooks {
         let headers = self.headers(envelope, now.as_secs());
         let headers = headers.map_err(SinkError::refused)?;
         let post = self.client.post(self.endpoint.clone()).headers(headers);
-        let post = post.body(envelope.message.payload.clone()).build();
-        let post = post.map_err(|error| SinkError::failed(error.without_url()))?;
-        // Without the password of the endpoint, as the answer has it.
-        let address = post.url().clone();
-        let answer = self.client.execute(post).await;
+        let answer = post.body(envelope.message.payload.clone()).send().await;
         // The address may hold a secret of the receiver's.
         let answer = answer.map_err(|error| {
             if error.is_connect() {
@@ -126,9 +133,6 @@ impl Sink for Webhooks {
                 SinkError::failed(error.without_url())
             }
         })?;
-        if *answer.url() != address {
-            return Err(SinkError::failed("the endpoint redirects"));
-        }
         match answer.status() {
             status if status.is_success() => Ok(()),
             StatusCode::GONE => Err(SinkError::refused("the endpoint is gone: 410")),

@@ -129,14 +129,22 @@ pub(super) fn keys_table(setting: &Setting) -> Option<&'static str> {
     }
 }
 
-/// Stands in for a cipher: reverses the bytes and binds the context to them.
+/// Stands in for a cipher: reverses the bytes and binds the context to them. It panics at
+/// [`UNSEALABLE`] and at [`UNREADABLE`].
 #[derive(Debug)]
 pub struct Reversed;
+
+/// What [`Reversed`] panics at when it is to be sealed.
+pub const UNSEALABLE: &str = "cannot be sealed";
+
+/// What [`Reversed`] panics at when it is to be opened.
+pub const UNREADABLE: &str = "cannot be opened";
 
 type SealResult = Result<Vec<u8>, Box<dyn std::error::Error + Send + Sync>>;
 
 impl Seal for Reversed {
     fn seal(&self, context: &[u8], plain: &[u8]) -> SealResult {
+        assert_ne!(plain, UNSEALABLE.as_bytes(), "as the test wants");
         Ok([context, plain].concat().into_iter().rev().collect())
     }
 
@@ -145,6 +153,7 @@ impl Seal for Reversed {
         let plain = opened
             .strip_prefix(context)
             .ok_or("sealed for another context")?;
+        assert_ne!(plain, UNREADABLE.as_bytes(), "as the test wants");
         Ok(plain.to_vec())
     }
 }

@@ -21,7 +21,7 @@ use crate::proxy::Proxy;
 use crate::script::Script;
 
 pub use self::doors::Doors;
-pub use self::handle::{Handle, Reversed, Setting};
+pub use self::handle::{Handle, Reversed, Setting, UNREADABLE, UNSEALABLE};
 
 /// What a test changes of the application before it starts.
 #[derive(Debug)]

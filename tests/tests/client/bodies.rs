@@ -47,13 +47,18 @@ async fn a_problem_is_looked_at_even_if_nothing_is_buffered() {
 
 #[tokio::test]
 async fn a_response_that_is_cut_off_is_retried() {
-    let cut = (head(201, "text/plain", 100) + "only the beginning").into_bytes();
-    let (server, result) = pay([Fault::Send(cut)], &QUICK).await;
-    let reply = result.expect("an answer");
-    let lost = Outcome::Unanswered(AttemptOutcome::ConnectionLost);
-    assert_eq!(outcomes(reply.attempts()), [lost, Outcome::Answered(201)]);
-    assert_eq!(reply.key(), Some(&*server.the_one_key()));
-    assert_eq!(reply.into_response().text().await.expect("a body"), "done");
+    let beginning = head(201, "text/plain", 100) + "only the beginning";
+    // As much as is buffered, and without the chunk that says that this is all.
+    let no_end = "HTTP/1.1 201 Word\r\ntransfer-encoding: chunked\r\n\r\n5\r\nwhole\r\n";
+    for (cut, limit) in [(beginning, 1000), (no_end.to_owned(), 5)] {
+        let policy = QUICK.max_buffered(limit);
+        let (server, result) = pay([Fault::Send(cut.into_bytes())], &policy).await;
+        let reply = result.expect("an answer");
+        let lost = Outcome::Unanswered(AttemptOutcome::ConnectionLost);
+        assert_eq!(outcomes(reply.attempts()), [lost, Outcome::Answered(201)]);
+        assert_eq!(reply.key(), Some(&*server.the_one_key()));
+        assert_eq!(reply.into_response().text().await.expect("a body"), "done");
+    }
 }
 
 #[tokio::test]
@@ -77,6 +82,7 @@ async fn a_body_of_any_length_is_whole() {
         let (server, result) = pay([answer(200, &[], &body)], &QUICK.max_buffered(LIMIT)).await;
         let response = result.expect("an answer").into_response();
         assert_eq!(response.content_length(), Some(length as u64));
+        assert_eq!(response.url().host_str(), Some("127.0.0.1"));
         assert!(response.text().await.expect("a body") == body, "{length}");
         assert_eq!(server.connections(), 1);
     }

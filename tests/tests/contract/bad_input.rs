@@ -107,13 +107,13 @@ async fn malformed_bodies_of_every_type_are_rejected_or_served(kind: Kind) {
 async fn a_body_over_the_limit_is_refused_and_nothing_is_stored(kind: Kind) {
     let app = TestApp::start(kind).await;
     let too_large = vec![b' '; 2 * 1024 * 1024 + 1];
-    for path in ["/effects", "/json", "/form"] {
-        let form = "application/x-www-form-urlencoded";
-        let content_type = if path == "/form" {
-            form
-        } else {
-            "application/json"
-        };
+    for (path, content_type) in [
+        ("/effects", "application/octet-stream"),
+        ("/json", "application/json"),
+        ("/form", "application/x-www-form-urlencoded"),
+        // It reads nothing before the handler runs.
+        ("/multipart", "multipart/form-data; boundary=b"),
+    ] {
         let request = app.post(path).key("k").header("content-type", content_type);
         let answer = request.body(too_large.clone()).await;
         assert_eq!(answer.status, 413, "{path}: {answer:?}");

@@ -27,6 +27,7 @@ async fn a_panic_frees_the_key_and_answers_500(kind: Kind) {
         .answer(|| -> Response { panic!("as the test wants") });
     let panicked = app.post("/effects").key("k").await;
     panicked.assert_refused(500, "handler-panicked");
+    assert!(panicked.refusal().retryable);
     let said = String::from_utf8_lossy(&panicked.body).into_owned();
     assert!(
         !said.contains("as the test wants"),

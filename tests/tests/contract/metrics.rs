@@ -1,14 +1,18 @@
 //! What is counted, with the feature `metrics`.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::response::Response;
+use idem_runtime::{Once, OnceError};
+use idem_tests::app::Handle;
 use idem_tests::counted::Counted;
 use idem_tests::{Kind, TestApp};
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+use sqlx::SqliteConnection;
 
 #[tokio::test]
 async fn outcomes_are_counted_by_scope() {
@@ -94,6 +98,58 @@ impl Recorder for Broken {
     fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
         Histogram::noop()
     }
+}
+
+/// Panics as it goes, as the value of a handler may that is dropped when its time is over.
+struct PanicsAtLast<F: Fn()>(F);
+
+impl<F: Fn()> Drop for PanicsAtLast<F> {
+    fn drop(&mut self) {
+        (self.0)();
+        panic!("as the test wants");
+    }
+}
+
+/// Lets work run out of time, and panic as it is dropped; the task of the claim ends with it.
+async fn panic_in_the_end(app: &TestApp, before: impl Fn() + Send + Sync + 'static) {
+    let Handle::Sqlite(handle) = &app.handle else {
+        panic!("on SQLite");
+    };
+    let once = Once::new("panics", "tenant", "k").expect("a key");
+    let lost = PanicsAtLast(before);
+    let work = async move |_: &mut SqliteConnection| {
+        let _lost = lost;
+        pending::<Result<(), ()>>().await
+    };
+    let lost = handle.once(once.timeout(Duration::from_millis(1)), work);
+    let lost = lost.await.expect_err("a panic");
+    assert!(matches!(lost, OnceError::OutcomeUnknown), "{lost:?}");
+}
+
+#[tokio::test]
+async fn a_claim_that_ends_in_a_panic_is_counted_off() {
+    let counted = Counted::default();
+    let _guard = metrics::set_default_local_recorder(&counted);
+    let app = TestApp::start(Kind::Sqlite).await;
+    panic_in_the_end(&app, || {}).await;
+    let gauge = counted.gauge("idempotency_in_flight");
+    assert!(gauge.abs() < f64::EPSILON, "{gauge}");
+}
+
+/// Two panics at once would end the process.
+#[tokio::test]
+async fn a_recorder_that_panics_in_a_panic_keeps_no_key() {
+    let broken = Arc::new(AtomicBool::new(false));
+    let recorder = Broken(Arc::clone(&broken));
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let app = TestApp::start(Kind::Sqlite).await;
+    for _ in 0..2 {
+        let breaks = Arc::clone(&broken);
+        panic_in_the_end(&app, move || breaks.store(true, Ordering::Relaxed)).await;
+        broken.store(false, Ordering::Relaxed);
+    }
+    let answer = app.post("/effects").key("k").await;
+    assert!(answer.status == 201 && !answer.is_replay(), "{answer:?}");
 }
 
 #[tokio::test]

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use idem_runtime::{Idempotency, InvalidRequest, Once, OnceError, Outcome};
+use idem_runtime::{Idempotency, InvalidRequest, Once, OnceError, Outcome, Overrides};
 use idem_tests::app::Handle;
-use idem_tests::{Gate, Kind, TestApp};
+use idem_tests::{Gate, Kind, Setting, Setup, TestApp};
 use sqlx::{PgConnection, SqliteConnection};
 
 stamp!(
     work_runs_once_and_its_result_comes_back,
+    a_result_that_is_too_large_is_not_kept,
     other_work_with_the_same_key_is_a_mismatch,
     work_that_fails_is_rolled_back_and_may_run_again,
     work_in_progress_is_told_and_can_be_waited_for,
@@ -76,6 +77,20 @@ async fn work_runs_once_and_its_result_comes_back(kind: Kind) {
     assert_eq!(app.effects().await, 1);
     let other = once(&app, job("other"), work).await.expect("another job");
     assert_eq!(other, Outcome::Executed(2));
+}
+
+async fn a_result_that_is_too_large_is_not_kept(kind: Kind) {
+    let setup = Setup {
+        settings: vec![Setting::Scope("jobs", Overrides::new().max_response(0))],
+        ..Setup::default()
+    };
+    let app = TestApp::with(kind, setup).await;
+    let work = Work::default();
+    let first = once(&app, job("k"), work.clone()).await.expect("the first");
+    assert_eq!(first, Outcome::Executed(1));
+    let retry = once(&app, job("k"), work).await;
+    assert!(matches!(retry, Err(OnceError::NotKept)), "{retry:?}");
+    assert_eq!(app.effects().await, 1);
 }
 
 async fn other_work_with_the_same_key_is_a_mismatch(kind: Kind) {

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use idem_runtime::{ConfigError, Idempotency, Overrides, StoreErrorKind};
 use idem_tests::app::Handle;
+use idem_tests::app::{UNREADABLE, UNSEALABLE};
 use idem_tests::database::Pool;
 use idem_tests::{Kind, Setting, Setup, TestApp};
 use sqlx::SqlitePool;
@@ -13,11 +15,13 @@ stamp!(
     handles_may_migrate_at_once,
     the_printed_migration_is_the_migration,
     a_table_of_another_shape_is_found_at_the_migration,
+    a_table_name_that_is_a_keyword_is_found_at_the_migration,
     the_table_can_have_another_name,
     an_override_of_the_time_out_holds,
     an_override_of_the_largest_response_holds,
     keys_can_be_stored_as_digests,
     responses_can_be_sealed,
+    a_seal_that_panics_is_no_answer_and_keeps_no_key,
     a_response_that_does_not_open_is_no_answer,
 );
 
@@ -147,6 +151,17 @@ async fn a_table_of_another_shape_is_found_at_the_migration(kind: Kind) {
         .execute("create table idempotency_keys (key text, expires_at integer)")
         .await;
     let error = app.handle.migrate().await.expect_err("a wrong table");
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+}
+
+async fn a_table_name_that_is_a_keyword_is_found_at_the_migration(kind: Kind) {
+    let setup = Setup {
+        migrate: false,
+        settings: vec![Setting::KeysTable("order")],
+        ..Setup::default()
+    };
+    let app = TestApp::with(kind, setup).await;
+    let error = app.handle.migrate().await.expect_err("no name of a table");
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
 }
 
@@ -283,6 +298,37 @@ async fn a_response_that_does_not_open_is_no_answer(kind: Kind) {
     let moved = app.post("/effects").key("moved").await;
     assert!(moved.status >= 500, "{moved:?}");
     assert_eq!(app.effects().await, 1);
+
+    // So has one that was moved to another column, though it would be as good there: both are empty.
+    app.script.answer(|| StatusCode::CREATED);
+    assert_eq!(app.post("/effects").key("mixed").await.status, 201);
+    app.database
+        .execute("update idempotency_keys set headers = body, body = headers where key = 'mixed'")
+        .await;
+    let mixed = app.post("/effects").key("mixed").await;
+    mixed.assert_refused(503, "store-unavailable");
+}
+
+async fn a_seal_that_panics_is_no_answer_and_keeps_no_key(kind: Kind) {
+    let setup = Setup {
+        settings: vec![Setting::Seal],
+        ..Setup::default()
+    };
+    let app = TestApp::with(kind, setup).await;
+    app.script.answer(|| UNSEALABLE);
+    for _ in 0..2 {
+        let lost = app.post("/effects").key("k").await;
+        lost.assert_refused(503, "store-unavailable");
+    }
+    app.assert_untouched().await;
+    app.script.answer(|| UNREADABLE);
+    let first = app.post("/effects").key("k").await;
+    assert!(first.status == 200 && !first.is_replay(), "{first:?}");
+    for _ in 0..2 {
+        let lost = app.post("/effects").key("k").await;
+        lost.assert_refused(503, "store-unavailable");
+    }
+    assert_eq!(app.effects().await, 1);
 }
 
 #[tokio::test]
@@ -306,6 +352,7 @@ async fn settings_that_cannot_work_are_refused_at_the_start() {
         ("payments", none.ttl(Duration::from_millis(999))),
         ("payments", none.ttl(Duration::from_hours(401 * 24))),
         ("payments", none.timeout(Duration::ZERO)),
+        ("payments", none.lease(Duration::from_millis(99))),
     ] {
         assert!(
             build().scope(scope, overrides).build().is_err(),

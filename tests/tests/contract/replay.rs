@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use axum::middleware::map_response;
 use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
 use idem_tests::{Answer, Kind, Setup, TestApp};
 use tower_http::compression::CompressionLayer;
 use tower_http::cors::CorsLayer;
@@ -20,6 +21,8 @@ stamp!(
     a_streamed_body_within_the_limit_comes_back,
     an_answer_at_the_limit_is_kept_and_one_above_it_is_not,
     a_streamed_body_above_the_limit_reaches_the_client_whole,
+    an_answer_with_trailers_is_not_kept,
+    a_body_that_fails_is_no_answer,
     an_event_stream_is_not_kept,
     an_upgrade_is_not_kept,
     what_outer_layers_add_is_added_to_each_answer_afresh,
@@ -108,12 +111,17 @@ async fn what_belongs_to_one_answer_only_does_not_come_back(kind: Kind) {
         response
             .headers_mut()
             .insert("x-stays", HeaderValue::from_static("here"));
+        // What the field `connection` names is of this hop too.
+        for (name, value) in [("connection", "x-Hop"), ("x-hop", "secret")] {
+            let value = HeaderValue::from_static(value);
+            response.headers_mut().insert(name, value);
+        }
         response
     });
     let (first, retry) = twice(&app, "/effects").await;
     assert_eq!(first.headers.get_all("set-cookie").iter().count(), 2);
     assert!(retry.is_replay());
-    for name in ONCE {
+    for name in ONCE.into_iter().chain(["connection", "x-hop"]) {
         assert!(!retry.headers.contains_key(name), "{name} came back");
     }
     assert_ne!(retry.headers["date"], "the first day");
@@ -211,6 +219,30 @@ async fn a_streamed_body_above_the_limit_reaches_the_client_whole(kind: Kind) {
     let app = TestApp::start(kind).await;
     app.script.answer(|| streamed(100, 1000));
     assert_not_kept(&app, "/small", 100_000).await;
+}
+
+/// A record has no place for them.
+async fn an_answer_with_trailers_is_not_kept(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    app.script.answer(|| {
+        let trailers = async { Some(Ok(HeaderMap::new())) };
+        Body::new(Full::new(Bytes::from("body")).with_trailers(trailers))
+    });
+    assert_not_kept(&app, "/effects", 4).await;
+}
+
+async fn a_body_that_fails_is_no_answer(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    app.script.answer(|| {
+        let chunks = [Ok("the beginning"), Err(std::io::Error::other("no end"))];
+        Body::from_stream(futures_util::stream::iter(chunks))
+    });
+    let failed = app.post("/effects").key("k").await;
+    assert_eq!((failed.status, failed.body.len()), (500, 0));
+    app.assert_untouched().await;
+    app.script.answer(|| StatusCode::CREATED);
+    let retry = app.post("/effects").key("k").await;
+    assert!(retry.status == 201 && !retry.is_replay(), "{retry:?}");
 }
 
 async fn an_event_stream_is_not_kept(kind: Kind) {

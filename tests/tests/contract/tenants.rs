@@ -1,8 +1,11 @@
 //! Whose a key is. No request ever sees what another tenant or scope stored.
 
+use idem_runtime::KeyState;
+use idem_tests::app::Handle;
 use idem_tests::{Kind, TestApp};
 
 stamp!(
+    an_operator_finds_a_key_that_all_share,
     two_tenants_with_one_key_are_apart,
     two_scopes_with_one_key_are_apart,
     a_separator_in_a_tenant_or_a_key_joins_nothing,
@@ -159,4 +162,17 @@ async fn two_tenants_in_flight_with_one_key_are_apart(kind: Kind) {
     let (alice, bob) = (alice.answer().await, bob.answer().await);
     assert_eq!((alice.status, bob.status), (201, 201));
     assert_ne!(alice.body, bob.body);
+}
+
+async fn an_operator_finds_a_key_that_all_share(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    assert_eq!(app.post("/shared").key("k").await.status, 201);
+    let find = async |tenant: &str| match &app.handle {
+        Handle::Postgres(handle) => handle.find("effects.shared", tenant, "k").await,
+        Handle::Sqlite(handle) => handle.find("effects.shared", tenant, "k").await,
+    };
+    let found = find("").await.expect("the store answers");
+    assert_eq!(found.expect("a key").state, KeyState::Finished);
+    let found = find("alice").await.expect("the store answers");
+    assert!(found.is_none(), "{found:?}");
 }

@@ -60,6 +60,7 @@ fn nothing_promised_breaks_when_unfinished_steps_resume() {
         "RENEW in a step refused",
         "BEGIN_STEP",
         "END_STEP",
+        "END_STEP once more",
         "FINISH",
         "FINISH refused",
         "RELEASE",
@@ -210,6 +211,31 @@ fn by_the_attempt_alone_an_owner_from_before_the_sweep_passes_for_the_new_one() 
             "second CLAIM",
             "first FINISH",
             "first answers",
+        ],
+    );
+}
+
+#[test]
+fn by_the_attempt_alone_a_result_behind_the_fence_need_not_be_the_owners_own() {
+    assert_breaks(
+        RESUMES,
+        Protection::CreatedInFence,
+        Violation::ForeignResult,
+        &[
+            "first CLAIM",
+            "first RENEW in a step",
+            "first BEGIN_STEP",
+            "first calls",
+            "clock lease is over",
+            "clock ttl is over",
+            "second CLAIM",
+            "second RENEW in a step",
+            "second BEGIN_STEP",
+            "first RENEW in a step",
+            "first END_STEP",
+            "second calls",
+            "second RENEW in a step",
+            "second END_STEP once more",
         ],
     );
 }

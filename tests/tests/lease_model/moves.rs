@@ -200,24 +200,41 @@ impl Moves<'_> {
                 "END_STEP, error",
             )
         };
+        // Who has called says once more that it did, when it gets no answer.
+        let calls = worker.stage == Stage::RecordsCharge;
+        if !passes && calls && holds {
+            self.add(who, "END_STEP once more", |next| {
+                next.world.tables = tables;
+                next.found_recorded(number);
+                next.go(number, then);
+            });
+            return;
+        }
         if !passes {
             self.loses(number, "step refused");
             return;
         }
-        for (what, stage) in [(what, then), (lost, Stage::Release)] {
+        let again = calls.then_some((lost, Stage::Called));
+        for (what, stage) in [(what, then), (lost, Stage::Release)]
+            .into_iter()
+            .chain(again)
+        {
             self.add(who, what, |next| {
                 next.world.tables = tables;
                 next.owner_wrote(number);
                 if begins {
                     next.begun(worker.life, name);
                 } else {
-                    next.recorded(worker.life, name);
+                    next.recorded(number, name);
                 }
                 next.go(number, stage);
             });
         }
         if holds {
             self.add(who, "session ends", |next| next.go(number, Stage::Release));
+        }
+        if holds && calls {
+            self.add(who, "session ends", |next| next.go(number, Stage::Called));
         }
     }
 

@@ -26,6 +26,8 @@ pub(crate) enum Violation {
     StepRunsAgain,
     /// A step's result was recorded over another one.
     TwoResults,
+    /// A worker took another's result for its own.
+    ForeignResult,
     /// The local writes of a transaction step were committed twice.
     LocalWritesTwice,
     /// The other service was called twice: not promised under `on_takeover = "resume"`.
@@ -71,7 +73,8 @@ struct Life {
     stored: Option<Writer>,
     answered: Option<Writer>,
     called: bool,
-    recorded: [bool; 2],
+    /// Who has recorded a step.
+    recorded: [Option<Writer>; 2],
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -199,18 +202,26 @@ impl Next {
     }
 
     pub(crate) fn begun(&mut self, life: u8, name: Name) {
-        let again = self.life(life).recorded[name as usize];
+        let again = self.life(life).recorded[name as usize].is_some();
         self.check(again, Violation::StepRunsAgain);
     }
 
-    pub(crate) fn recorded(&mut self, life: u8, name: Name) {
+    pub(crate) fn recorded(&mut self, number: u8, name: Name) {
+        let life = self.world.workers[usize::from(number)].life;
         let recorded = &mut self.life(life).recorded[name as usize];
-        let twice = std::mem::replace(recorded, true);
+        let twice = recorded.replace(number).is_some();
         let violation = match name {
             Name::Charge => Violation::TwoResults,
             Name::Reserve => Violation::LocalWritesTwice,
         };
         self.check(twice, violation);
+    }
+
+    /// The worker finds the result of its call recorded.
+    pub(crate) fn found_recorded(&mut self, number: u8) {
+        let life = self.world.workers[usize::from(number)].life;
+        let recorded = self.life(life).recorded[Name::Charge as usize];
+        self.check(recorded != Some(number), Violation::ForeignResult);
     }
 
     pub(crate) fn call(&mut self, number: u8) {

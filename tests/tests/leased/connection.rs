@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use futures_util::FutureExt;
 use idem_tests::client::Pending;
 use idem_tests::leased::LeasedApp;
 use idem_tests::proxy::Fault;
@@ -10,6 +13,7 @@ use idem_tests::{Answer, Gate, Kind};
 use serde_json::Value;
 use tokio::time::timeout;
 
+use crate::end_leases;
 use crate::line::Line;
 
 stamp!(
@@ -22,12 +26,16 @@ stamp!(
     a_claim_on_a_silent_connection_keeps_no_key_in_memory,
     a_claim_that_comes_too_late_is_given_back,
     a_step_on_a_silent_connection_ends,
+    the_end_of_a_step_is_tried_again,
+    the_end_of_a_step_on_a_silent_connection_is_tried_again,
+    a_run_that_cannot_see_its_key_any_more_has_no_known_outcome,
+    a_run_that_went_past_a_step_that_it_cannot_read_stores_nothing,
     a_store_on_a_silent_connection_is_tried_again,
     a_renewal_on_a_silent_connection_loses_no_lease,
 );
 
-/// The points before a step's own commits: of its transaction, of its beginning, of its end.
-const BEFORE_A_COMMIT: [&str; 4] = ["claimed", "reserved", "charging", "recorded"];
+/// The points before a step's own commits that are tried once: of a transaction, of a beginning.
+const BEFORE_A_COMMIT: [&str; 3] = ["claimed", "reserved", "recorded"];
 
 impl Line {
     /// Longer than the test, so that no heartbeat comes in between.
@@ -171,8 +179,72 @@ async fn a_step_on_a_silent_connection_ends(kind: Kind) {
         let attempt = if point == "claimed" { 1 } else { 2 };
         line.assert_made(&answer, attempt).await;
     };
-    let [first, second, third, fourth] = BEFORE_A_COMMIT;
-    tokio::join!(after(first), after(second), after(third), after(fourth));
+    let [first, second, third] = BEFORE_A_COMMIT;
+    tokio::join!(after(first), after(second), after(third));
+}
+
+/// A call that was made is not made again, nor left to an operator, because its record got no answer.
+async fn the_end_of_a_step_is_tried_again(kind: Kind) {
+    for fault in [Fault::CutBefore, Fault::CutAfter] {
+        let line = Line::without_heartbeat(kind).await;
+        let charging = line.app.order.gates.at("charging");
+        for (number, order) in [line.app.order("k"), line.app.reconciled("k")]
+            .into_iter()
+            .enumerate()
+        {
+            charging.close();
+            let running = order.start();
+            charging.until_arrived(number + 1).await;
+            line.proxy.fail("commit", fault.clone());
+            charging.open();
+            let answer = running.answer().await;
+            assert!(!line.proxy.is_armed(), "no commit was sent");
+            assert_eq!(answer.status, 201, "{fault:?}: {answer:?}");
+            assert_eq!(answer.json::<Value>()["attempt"], 1, "{fault:?}");
+        }
+        assert_eq!(charging.arrived(), 2, "{fault:?}");
+        assert_eq!(line.database.effects().await, 4);
+    }
+}
+
+async fn the_end_of_a_step_on_a_silent_connection_is_tried_again(kind: Kind) {
+    // The server ends a transaction that pauses for two thirds of the lease.
+    let line = Line::start(kind, Duration::from_secs(6)).await;
+    let running = line.fail_after("charging", Fault::Blackhole).await;
+    line.assert_made(&running.answer().await, 1).await;
+    assert_eq!(line.app.order.gates.at("charging").arrived(), 1);
+}
+
+/// Its steps are done: that the attempt did nothing would be no true word.
+async fn a_run_that_cannot_see_its_key_any_more_has_no_known_outcome(kind: Kind) {
+    for status in [StatusCode::CREATED, StatusCode::SERVICE_UNAVAILABLE] {
+        let line = Line::without_heartbeat(kind).await;
+        let elsewhere = LeasedApp::start(&line.database).await;
+        let done = Gate::default();
+        let gate = done.clone();
+        line.app.handler(move |lease| {
+            let gate = gate.clone();
+            async move {
+                lease.effect("reserve", &Gate::default()).await.expect("it");
+                gate.pass().await;
+                status.into_response()
+            }
+            .boxed()
+        });
+        done.close();
+        let running = line.app.order("k").start();
+        done.until_arrived(1).await;
+        end_leases(&line.database, kind).await;
+        let answer = elsewhere.order("k").await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+
+        line.proxy.fail("select k.fingerprint", Fault::CutBefore);
+        done.open();
+        let unknown = running.answer().await;
+        unknown.assert_refused(503, "outcome-unknown");
+        assert!(!line.proxy.is_armed(), "nobody looked");
+        line.app.order("k").await.assert_replays(&answer);
+    }
 }
 
 async fn a_store_on_a_silent_connection_is_tried_again(kind: Kind) {
@@ -199,4 +271,32 @@ async fn a_renewal_on_a_silent_connection_loses_no_lease(kind: Kind) {
     }
     gate.open();
     line.assert_made(&running.answer().await, 1).await;
+}
+
+/// Though the handler took no notice, and the key could not be parked.
+async fn a_run_that_went_past_a_step_that_it_cannot_read_stores_nothing(kind: Kind) {
+    let line = Line::without_heartbeat(kind).await;
+    line.app.handler(|lease| {
+        async move {
+            if lease.claim().attempt() == 1 {
+                let name = async || Ok::<_, StatusCode>("a name".to_owned());
+                lease.step("charge", name).await.expect("a result");
+                return StatusCode::SERVICE_UNAVAILABLE.into_response();
+            }
+            let number = lease.step("charge", async || Ok::<_, StatusCode>(7));
+            number.await.expect_err("no number");
+            StatusCode::CREATED.into_response()
+        }
+        .boxed()
+    });
+    assert_eq!(line.app.order("k").await.status, 503);
+    line.proxy
+        .fail("update idempotency_keys set state = 4", Fault::CutBefore);
+    let refused = line.app.order("k").await;
+    refused.assert_refused(409, "in-progress");
+    assert!(!line.proxy.is_armed(), "nobody parked");
+
+    end_leases(&line.database, kind).await;
+    let refused = line.app.order("k").await;
+    refused.assert_refused(409, "needs-reconciliation");
 }

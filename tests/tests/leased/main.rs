@@ -13,6 +13,7 @@ mod memory;
 mod operators;
 mod outages;
 mod processes;
+mod questions;
 mod races;
 mod retention;
 mod steps;

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use futures_util::FutureExt;
-use idem_runtime::{KeyState, SettleError};
+use idem_runtime::{KeyState, SettleError, Settlement};
 use idem_tests::Kind;
 use idem_tests::client::Pending;
 use serde_json::Value;
@@ -170,6 +170,20 @@ async fn an_operators_word_keeps_a_key_no_shorter(kind: Kind) {
         .await
         .expect("a parked key");
     assert_eq!(two.second.find_reconciled("k").await.expires_at, before);
+}
+
+#[test]
+fn an_operators_word_keeps_a_key_for_as_long_as_an_attribute_may() {
+    let word = || Settlement::new("olga", "the provider's list says so");
+    let day = Duration::from_hours(24);
+    for (ttl, is_ttl) in [
+        (Duration::from_millis(999), false),
+        (Duration::from_secs(1), true),
+        (400 * day, true),
+        (401 * day, false),
+    ] {
+        assert_eq!(word().ttl(ttl).is_ok(), is_ttl, "{ttl:?}");
+    }
 }
 
 /// An owner that comes back after the operator's word changes nothing.

@@ -10,6 +10,7 @@ use idem_runtime::{KeyState, StepError};
 use idem_tests::database::TestDatabase;
 use idem_tests::leased::{AnyLease, LeasedApp, LeasedSetup};
 use idem_tests::{Gate, Kind};
+use sqlx::SqliteConnection;
 
 use crate::{Two, end_leases, steps};
 
@@ -244,6 +245,47 @@ async fn a_step_that_ends_its_own_transaction_is_found_out(kind: Kind) {
     assert_eq!(steps(&database).await, 0);
 }
 
+/// As where the disk is full: SQLite rolls the step's transaction back by itself.
+async fn a_step_over_an_automatic_rollback_records_nothing(kind: Kind) {
+    let database = TestDatabase::create(kind).await;
+    let setup = LeasedSetup {
+        pool_size: 1,
+        ..LeasedSetup::default()
+    };
+    let app = LeasedApp::with(&database, setup).await;
+    for goes_on in [true, false] {
+        app.handler(move |lease| {
+            async move {
+                let AnyLease::Sqlite(lease) = lease else {
+                    panic!("on SQLite");
+                };
+                let work = async |tx: &mut SqliteConnection| {
+                    let effect = "insert into effects (account, label) values ('', '')";
+                    sqlx::query(effect).execute(&mut *tx).await?;
+                    let twice = "insert or rollback into parents values (1), (1)";
+                    let failed = sqlx::query(twice).execute(&mut *tx).await.map(drop);
+                    if goes_on { Ok(()) } else { failed }
+                };
+                let error = lease.transaction("reserve", work).await;
+                match error.expect_err("rolled back") {
+                    error @ StepError::EndedByWork if goes_on => {
+                        assert!(error.to_string().contains("rolled it back"), "{error}");
+                    }
+                    StepError::Work(_) if !goes_on => {}
+                    error => panic!("{error:?}"),
+                }
+                StatusCode::INSUFFICIENT_STORAGE.into_response()
+            }
+            .boxed()
+        });
+        assert_eq!(app.order("k").await.status, 507);
+        assert_eq!((database.effects().await, steps(&database).await), (0, 0));
+    }
+    // The connection works on.
+    app.handler(|_| async { StatusCode::CREATED.into_response() }.boxed());
+    assert_eq!(app.order("k").await.status, 201);
+}
+
 /// Steps that run side by side are recorded each for itself.
 async fn steps_may_run_at_the_same_time(kind: Kind) {
     let Two {
@@ -440,3 +482,4 @@ stamp!(
     results_are_sealed_at_rest,
     a_recorded_step_is_never_run_by_the_next_owner,
 );
+stamp!(sqlite: a_step_over_an_automatic_rollback_records_nothing);

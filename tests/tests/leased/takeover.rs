@@ -2,17 +2,19 @@
 //! hears its own version.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use idem_runtime::KeyState;
-use idem_tests::leased::{AnyLease, LeasedApp, POINTS};
+use idem_tests::database::TestDatabase;
+use idem_tests::leased::{AnyLease, LeasedApp, LeasedSetup, POINTS};
 use idem_tests::{Gate, Kind};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use crate::{Two, end_leases, end_retention, steps};
+use crate::{Two, end_leases, end_retention, steps, until};
 
 /// Stops the first owner at the point, lets the second take over, and lets the first go on.
 async fn assert_the_first_owner_is_fenced(two: &Two, kind: Kind, point: &str) {
@@ -74,6 +76,36 @@ async fn an_owner_that_lost_its_lease_answers_409_while_the_new_one_runs(kind: K
         first.order(point).await.assert_replays(&answer);
         assert_eq!(two.effects_since(before).await, 2, "{point}");
     }
+}
+
+/// The run goes on, but a retry at its own process finds what the new owner stored.
+async fn a_process_whose_lease_is_lost_does_not_keep_the_key(kind: Kind) {
+    let database = TestDatabase::create(kind).await;
+    let short = LeasedSetup {
+        lease: Duration::from_millis(600),
+        ..LeasedSetup::default()
+    };
+    let first = LeasedApp::with(&database, short).await;
+    let second = LeasedApp::start(&database).await;
+    let confirmed = first.order.gates.at("confirmed");
+    confirmed.close();
+    let slow = first.order("k").start();
+    confirmed.until_arrived(1).await;
+    let mut answer = second.order("k").await;
+    while answer.status == 409 {
+        // The heartbeat may have been quicker.
+        end_leases(&database, kind).await;
+        answer = second.order("k").await;
+    }
+    assert_eq!(answer.status, 201, "{answer:?}");
+
+    until("the heartbeat finds the lease lost", async || {
+        first.order("k").await.status != 409
+    })
+    .await;
+    first.order("k").await.assert_replays(&answer);
+    confirmed.open();
+    slow.answer().await.assert_replays(&answer);
 }
 
 type Failure = fn() -> Response;
@@ -275,6 +307,7 @@ async fn one_of_many_takes_over(kind: Kind) {
 stamp!(
     an_owner_that_lost_its_lease_answers_what_the_new_owner_stored,
     an_owner_that_lost_its_lease_answers_409_while_the_new_one_runs,
+    a_process_whose_lease_is_lost_does_not_keep_the_key,
     a_stale_owner_that_fails_does_not_free_the_key,
     the_steps_of_a_stale_owner_say_that_the_lease_is_lost,
     a_stale_owner_records_no_step,

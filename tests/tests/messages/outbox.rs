@@ -270,6 +270,17 @@ async fn sent_rows_are_swept_and_others_stay(kind: Kind) {
     bus.publish([message("kept", "kept")]).await;
     bus.send(&sink, Tuning::default()).await;
 
+    // More than a batch.
+    let (numbers, columns) = (
+        "with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < 1500)",
+        "message_id, topic, key, headers, payload, state, attempts, claim, created_at, due_at, \
+         sent_at, expires_at",
+    );
+    let again = format!(
+        "insert into outbox ({columns}) {numbers} select {columns} from outbox, numbers \
+         where key = 'gone'"
+    );
+    bus.pool.execute(&again).await;
     bus.handle.sweep().await.expect("a sweep");
     assert_eq!(bus.rows().await, 3);
     let gone = "select count(*) from outbox where key = 'gone'";
