@@ -6,17 +6,18 @@
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
-use syn::{FnArg, GenericParam, Pat, ReturnType, Signature, WherePredicate, parse_quote};
+use syn::{FnArg, GenericParam, Pat, ReturnType, Signature, Type, WherePredicate, parse_quote};
 
 use crate::attributes::{last_is, place};
 use crate::check::{acceptable, is_ours, wrapped_connection};
+use crate::diag::code;
 use crate::handler::Handler;
 use crate::inner::{mentions, with_uses};
 use crate::message;
 use crate::options::Options;
 use crate::patterns::bindings;
-use crate::role::{Misuse, Role, last_name};
-use crate::signature::{outer_signature, repaired_signature};
+use crate::role::{Misuse, Role, last_name, ungrouped};
+use crate::signature::{outer_signature, repaired_signature, with_own_brackets};
 
 /// Writes a handler that takes the extractors and does nothing, or a consumer
 /// that takes the message.
@@ -35,6 +36,7 @@ pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
     };
     let mut signature = outer_signature(handler, inputs, output);
     without_the_connection(handler, &mut signature);
+    let signature = with_own_brackets(&signature);
     let inner = match handler.outer_self() {
         None if !is_refused_by_rustc(handler) => Some(inner_function(handler, &attrs.inner)),
         _ => None,
@@ -88,9 +90,26 @@ fn is_refused_by_rustc(handler: &Handler) -> bool {
             | Misuse::TransactionOfWhat
             | Misuse::Unsized,
         ) => true,
+        Role::Misused(Misuse::MutableReference) if is_a_trait(param.ty()) => true,
         Role::Misused(_) => matches!(param.pat(), Pat::Reference(_)),
+        // `impl Executor`, without its lifetime
+        _ if wrapped_connection(handler).is_some_and(|(it, _)| it.index == param.index) => {
+            let ty = code(param.ty());
+            ty.ends_with("Executor")
+        }
         _ => false,
     })
+}
+
+/// `&mut dyn Connection`, or without the `dyn`: neither can be borrowed.
+fn is_a_trait(ty: &Type) -> bool {
+    let Type::Reference(reference) = ungrouped(ty) else {
+        return false;
+    };
+    match ungrouped(&reference.elem) {
+        Type::TraitObject(_) => true,
+        ty => last_name(ty).is_some_and(|(name, _)| matches!(&*name, "Connection" | "Executor")),
+    }
 }
 
 /// The arguments count as used: the options, which have a mistake, may use them.
@@ -101,7 +120,7 @@ fn inner_function(handler: &Handler, attrs: &[syn::Attribute]) -> TokenStream {
         .flat_map(|param| bindings(param.pat()).unwrap_or_default())
         .collect();
     let (sig, body) = (
-        repaired_signature(handler),
+        with_own_brackets(&repaired_signature(handler)),
         with_uses(&handler.body, &names),
     );
     quote!(#(#attrs)* #sig #body)
@@ -110,7 +129,13 @@ fn inner_function(handler: &Handler, attrs: &[syn::Attribute]) -> TokenStream {
 /// A method cannot be nested, and `main` is what it is. An `async fn main` without a runtime
 /// would be reported again.
 fn verbatim(handler: &Handler, attrs: &[syn::Attribute]) -> TokenStream {
-    let (vis, body) = (&handler.vis, &handler.body);
+    let vis = &handler.vis;
+    // Without a body rustc would report the function again, outside of a trait.
+    let body = if handler.has_body() {
+        handler.body.clone()
+    } else {
+        quote!({ loop {} })
+    };
     let mut sig = handler.sig.clone();
     if handler.is_entry_point() && !attrs.iter().any(|attr| last_is(attr.path(), "main")) {
         sig.asyncness = None;

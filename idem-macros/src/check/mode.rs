@@ -5,6 +5,7 @@ use quote::{ToTokens, format_ident};
 use syn::Type;
 
 use super::Features;
+use super::borrowing::holds_a_lease;
 use super::parameters::{impl_trait, name_of};
 use crate::diag::{Mistakes, code};
 use crate::handler::{Handler, Param};
@@ -25,7 +26,7 @@ fn check_mode(handler: &Handler, features: Features, mistakes: &Mistakes) {
     let (name, suggestion) = (handler.name(), features.suggested_transaction());
     let meant = handler.params.iter().any(|param| match param.role {
         Role::Misused(misuse) => misuse.is_mode(),
-        _ => false,
+        _ => holds_a_lease(param),
     });
     match (handler.transaction(), handler.lease()) {
         (None, None) if let Some((param, wrapped)) = wrapped_connection(handler) => {
