@@ -49,7 +49,8 @@ pub(crate) fn ttl(value: &Expr, mistakes: &Mistakes) -> Option<Ttl> {
 /// A number, or a computation with numbers only: no `Duration`.
 fn is_number(value: &Expr) -> bool {
     match value {
-        Expr::Lit(_) | Expr::Unary(_) => true,
+        Expr::Lit(_) => true,
+        Expr::Unary(unary) => is_number(&unary.expr),
         Expr::Binary(binary) => is_number(&binary.left) && is_number(&binary.right),
         Expr::Paren(paren) => is_number(&paren.expr),
         _ => false,
