@@ -4,6 +4,7 @@
 mod agreement;
 mod arguments;
 mod borrowing;
+mod database;
 mod exits;
 mod extractors;
 mod message;
@@ -13,6 +14,7 @@ mod placement;
 mod signature;
 
 pub(crate) use arguments::expressions;
+pub(crate) use database::any_database;
 pub(crate) use extractors::{acceptable, is_plain_value};
 pub(crate) use mode::wrapped_connection;
 pub(crate) use placement::is_ours;

@@ -9,8 +9,9 @@ use quote::{ToTokens, format_ident, quote};
 use syn::{FnArg, GenericParam, Pat, ReturnType, Signature, Type, WherePredicate, parse_quote};
 
 use crate::attributes::{last_is, place};
-use crate::check::{acceptable, is_ours, wrapped_connection};
+use crate::check::{acceptable, any_database, is_ours, wrapped_connection};
 use crate::diag::code;
+use crate::expand::runtime;
 use crate::handler::Handler;
 use crate::inner::{mentions, with_uses};
 use crate::message;
@@ -38,7 +39,9 @@ pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
     without_the_connection(handler, &mut signature);
     let signature = with_own_brackets(&signature);
     let inner = match handler.outer_self() {
-        None if !is_refused_by_rustc(handler) => Some(inner_function(handler, &attrs.inner)),
+        None if !is_refused_by_rustc(handler) => {
+            Some(inner_function(handler, options, &attrs.inner))
+        }
         _ => None,
     };
     quote! {
@@ -113,16 +116,23 @@ fn is_a_trait(ty: &Type) -> bool {
 }
 
 /// The arguments count as used: the options, which have a mistake, may use them.
-fn inner_function(handler: &Handler, attrs: &[syn::Attribute]) -> TokenStream {
+fn inner_function(handler: &Handler, options: &Options, attrs: &[syn::Attribute]) -> TokenStream {
     let names: Vec<_> = handler
         .params
         .iter()
         .flat_map(|param| bindings(param.pat()).unwrap_or_default())
         .collect();
-    let (sig, body) = (
-        with_own_brackets(&repaired_signature(handler)),
-        with_uses(&handler.body, &names),
-    );
+    let mut sig = repaired_signature(handler);
+    // Of any database there is no lease.
+    let databases = handler.params.iter();
+    for database in databases.filter_map(|param| any_database(handler, param)) {
+        let (name, runtime) = (&database.ident, runtime(options));
+        let clause = sig.generics.make_where_clause();
+        clause
+            .predicates
+            .push(parse_quote!(#name: #runtime::Backend));
+    }
+    let (sig, body) = (with_own_brackets(&sig), with_uses(&handler.body, &names));
     quote!(#(#attrs)* #sig #body)
 }
 

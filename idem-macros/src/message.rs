@@ -8,6 +8,7 @@ use quote::{ToTokens, format_ident, quote};
 use syn::{FnArg, ReturnType, Type, parse_quote};
 
 use crate::attributes::place;
+use crate::check::any_database;
 use crate::expand::{Mode, argument, call, database, ends, local, mode, runtime, standing_at};
 use crate::handler::Handler;
 use crate::inner::{inner_function, mentions};
@@ -88,7 +89,10 @@ pub(crate) fn repaired(handler: &Handler, options: &Options) -> Option<(Vec<FnAr
     if !is_wanted(options) {
         return None;
     }
-    handler.transaction()?;
+    let transaction = handler.transaction()?;
+    if any_database(handler, transaction).is_some() {
+        return None;
+    }
     let ReturnType::Type(_, returned) = &handler.sig.output else {
         return None;
     };
