@@ -3,6 +3,9 @@
 
 mod agreement;
 mod arguments;
+mod borrowing;
+mod database;
+mod exits;
 mod extractors;
 mod message;
 mod mode;
@@ -11,9 +14,11 @@ mod placement;
 mod signature;
 
 pub(crate) use arguments::expressions;
-pub(crate) use extractors::acceptable;
+pub(crate) use database::any_database;
+pub(crate) use extractors::{acceptable, is_plain_value};
 pub(crate) use mode::wrapped_connection;
 pub(crate) use placement::is_ours;
+pub(crate) use signature::some_trait;
 
 use crate::debug_handler;
 use crate::diag::Mistakes;

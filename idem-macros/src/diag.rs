@@ -16,6 +16,8 @@ use quote::ToTokens;
 /// [`finish`](Self::finish) would swallow errors.
 pub(crate) struct Mistakes {
     errors: RefCell<Vec<syn::Error>>,
+    /// rustc has something to say, so that there is no need to.
+    reported: Cell<bool>,
     read: Cell<bool>,
 }
 
@@ -23,6 +25,7 @@ impl Mistakes {
     pub(crate) fn new() -> Self {
         Self {
             errors: RefCell::new(Vec::new()),
+            reported: Cell::new(false),
             read: Cell::new(false),
         }
     }
@@ -43,8 +46,13 @@ impl Mistakes {
             .push(syn::Error::new(span, message));
     }
 
+    /// Counts a mistake that rustc has reported already.
+    pub(crate) fn add_none(&self) {
+        self.reported.set(true);
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
-        self.errors.borrow().is_empty()
+        self.errors.borrow().is_empty() && !self.reported.get()
     }
 
     /// Returns one `compile_error!` for each mistake, in the order found.
@@ -74,7 +82,7 @@ impl Drop for Mistakes {
 pub(crate) fn code(tokens: impl ToTokens) -> String {
     let mut text = String::new();
     print(tokens.into_token_stream(), &mut text);
-    text
+    text.trim().to_owned()
 }
 
 fn print(tokens: TokenStream, text: &mut String) {

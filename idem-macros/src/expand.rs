@@ -7,17 +7,17 @@
 
 use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
-use syn::{Expr, FnArg, GenericParam, Ident, Path, ReturnType, Type, parse_quote};
+use syn::{FnArg, GenericParam, Ident, Path, ReturnType, Type, parse_quote};
 
 use crate::attributes::place;
-use crate::check::expressions;
+use crate::awaiting::awaiting;
 use crate::debug_handler;
 use crate::handler::{Handler, Param};
 use crate::inner::{inner_function, mentions};
 use crate::options::Options;
 use crate::request::request;
 use crate::role::{Role, connection, last_name, last_type_argument};
-use crate::signature::{outer_signature, with_owned_parameters};
+use crate::signature::{outer_signature, with_own_brackets, with_owned_parameters};
 
 /// Expands a handler whose options and signature have passed every check.
 pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
@@ -51,6 +51,7 @@ pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
     }
     let mut body = Group::new(Delimiter::Brace, quote!(#inner #debug #split #run));
     body.set_span(handler.end());
+    let signature = with_own_brackets(&signature);
     quote! {
         #(#outer_attrs)*
         #vis #signature #body
@@ -61,7 +62,9 @@ pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
 pub(crate) fn runtime(options: &Options) -> TokenStream {
     let default = || parse_quote!(::idem_runtime);
     let path: Path = options.runtime.clone().unwrap_or_else(default);
-    quote!(#path::__private)
+    let (_, last) = ends(&path);
+    let private = Ident::new("__private", last);
+    quote!(#path::#private)
 }
 
 /// The extractors; the last one is wrapped in the call, or the call stands
@@ -146,17 +149,6 @@ fn run(handler: &Handler, runtime: &TokenStream) -> TokenStream {
     }
 }
 
-/// The first option whose value is awaited.
-fn awaiting(options: &Options) -> Option<&Expr> {
-    let mut values = expressions(options).into_iter().map(|(_, value)| value);
-    values.find(|value| {
-        mentions(
-            &value.to_token_stream(),
-            &Ident::new("await", Span::call_site()),
-        )
-    })
-}
-
 /// The call of the user's function, boxed, and what the closure around it takes.
 pub(crate) fn call(handler: &Handler, runtime: &TokenStream) -> (Ident, TokenStream, TokenStream) {
     let tx = local(handler, "tx");
@@ -225,8 +217,8 @@ pub(crate) fn ends(tokens: &impl ToTokens) -> (Span, Span) {
 
 /// A path of the runtime that stands on the user's tokens, from the first to the last, so that
 /// what rustc has to say about it is said there, and not about a macro. A `$crate` keeps what
-/// it means. The crate's name stays where it is written: when there is no such crate, rustc says so
-/// there, and once.
+/// it means. The names of the crate and of its module stay where the crate's is written: when there is no
+/// such crate, or it is another, rustc says so there, and once.
 pub(crate) fn standing_at(path: TokenStream, first: Span, last: Span) -> TokenStream {
     let mut path: Vec<_> = path.into_iter().collect();
     let count = path.len();
@@ -234,7 +226,7 @@ pub(crate) fn standing_at(path: TokenStream, first: Span, last: Span) -> TokenSt
         |token: &TokenTree| matches!(token, TokenTree::Ident(word) if word == "__private");
     let named = path.iter().position(is_private).unwrap_or_default();
     for (place, token) in path.iter_mut().enumerate() {
-        if place > 0 && place < named && matches!(token, TokenTree::Ident(_)) {
+        if place > 0 && place <= named && matches!(token, TokenTree::Ident(_)) {
             continue;
         }
         let span = if place + 1 == count { last } else { first };
@@ -279,8 +271,8 @@ pub(crate) fn database(handler: &Handler, runtime: &TokenStream) -> TokenStream 
     };
     match name.map(|name| (name.ident.to_string(), last_type_argument(name))) {
         Some((_, Some(database))) => database.to_token_stream(),
-        Some((name, None)) if name == "PgConnection" => named(quote!(Postgres)),
-        Some((name, None)) if name == "SqliteConnection" => named(quote!(Sqlite)),
+        Some((name, None)) if name.starts_with("Pg") => named(quote!(Postgres)),
+        Some((name, None)) if name.starts_with("Sqlite") => named(quote!(Sqlite)),
         // An alias that is called `Transaction`.
         _ => quote!(<#connection as #runtime::AtomicConnection>::Database),
     }

@@ -6,17 +6,19 @@
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
-use syn::{FnArg, GenericParam, Pat, ReturnType, Signature, WherePredicate, parse_quote};
+use syn::{FnArg, GenericParam, Pat, ReturnType, Signature, Type, WherePredicate, parse_quote};
 
 use crate::attributes::{last_is, place};
-use crate::check::{acceptable, is_ours, wrapped_connection};
+use crate::check::{acceptable, any_database, is_ours, wrapped_connection};
+use crate::diag::code;
+use crate::expand::runtime;
 use crate::handler::Handler;
 use crate::inner::{mentions, with_uses};
 use crate::message;
 use crate::options::Options;
 use crate::patterns::bindings;
-use crate::role::{Misuse, Role, last_name};
-use crate::signature::{outer_signature, repaired_signature};
+use crate::role::{Misuse, Role, last_name, ungrouped};
+use crate::signature::{outer_signature, repaired_signature, with_own_brackets};
 
 /// Writes a handler that takes the extractors and does nothing, or a consumer
 /// that takes the message.
@@ -35,8 +37,11 @@ pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
     };
     let mut signature = outer_signature(handler, inputs, output);
     without_the_connection(handler, &mut signature);
+    let signature = with_own_brackets(&signature);
     let inner = match handler.outer_self() {
-        None if !is_refused_by_rustc(handler) => Some(inner_function(handler, &attrs.inner)),
+        None if !is_refused_by_rustc(handler) => {
+            Some(inner_function(handler, options, &attrs.inner))
+        }
         _ => None,
     };
     quote! {
@@ -88,29 +93,59 @@ fn is_refused_by_rustc(handler: &Handler) -> bool {
             | Misuse::TransactionOfWhat
             | Misuse::Unsized,
         ) => true,
+        Role::Misused(Misuse::MutableReference) if is_a_trait(param.ty()) => true,
         Role::Misused(_) => matches!(param.pat(), Pat::Reference(_)),
+        // `impl Executor`, without its lifetime
+        _ if wrapped_connection(handler).is_some_and(|(it, _)| it.index == param.index) => {
+            let ty = code(param.ty());
+            ty.ends_with("Executor")
+        }
         _ => false,
     })
 }
 
+/// `&mut dyn Connection`, or without the `dyn`: neither can be borrowed.
+fn is_a_trait(ty: &Type) -> bool {
+    let Type::Reference(reference) = ungrouped(ty) else {
+        return false;
+    };
+    match ungrouped(&reference.elem) {
+        Type::TraitObject(_) => true,
+        ty => last_name(ty).is_some_and(|(name, _)| matches!(&*name, "Connection" | "Executor")),
+    }
+}
+
 /// The arguments count as used: the options, which have a mistake, may use them.
-fn inner_function(handler: &Handler, attrs: &[syn::Attribute]) -> TokenStream {
+fn inner_function(handler: &Handler, options: &Options, attrs: &[syn::Attribute]) -> TokenStream {
     let names: Vec<_> = handler
         .params
         .iter()
         .flat_map(|param| bindings(param.pat()).unwrap_or_default())
         .collect();
-    let (sig, body) = (
-        repaired_signature(handler),
-        with_uses(&handler.body, &names),
-    );
+    let mut sig = repaired_signature(handler);
+    // Of any database there is no lease.
+    let databases = handler.params.iter();
+    for database in databases.filter_map(|param| any_database(handler, param)) {
+        let (name, runtime) = (&database.ident, runtime(options));
+        let clause = sig.generics.make_where_clause();
+        clause
+            .predicates
+            .push(parse_quote!(#name: #runtime::Backend));
+    }
+    let (sig, body) = (with_own_brackets(&sig), with_uses(&handler.body, &names));
     quote!(#(#attrs)* #sig #body)
 }
 
 /// A method cannot be nested, and `main` is what it is. An `async fn main` without a runtime
 /// would be reported again.
 fn verbatim(handler: &Handler, attrs: &[syn::Attribute]) -> TokenStream {
-    let (vis, body) = (&handler.vis, &handler.body);
+    let vis = &handler.vis;
+    // Without a body rustc would report the function again, outside of a trait.
+    let body = if handler.has_body() {
+        handler.body.clone()
+    } else {
+        quote!({ loop {} })
+    };
     let mut sig = handler.sig.clone();
     if handler.is_entry_point() && !attrs.iter().any(|attr| last_is(attr.path(), "main")) {
         sig.asyncness = None;

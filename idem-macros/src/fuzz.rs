@@ -4,10 +4,12 @@
 use std::str::FromStr;
 
 use proc_macro2::TokenStream;
+use quote::ToTokens;
 use syn::{File, ItemFn};
 
 use crate::check::Features;
 use crate::idempotent_tokens;
+use crate::unreadable::Unreadable;
 
 /// The input is what stands in the attribute, and after a line feed what stands below it. The attribute does
 /// not panic, and makes no function into something that is no item.
@@ -29,6 +31,12 @@ pub fn attribute(input: &[u8]) {
         return;
     };
     let is_function = syn::parse2::<ItemFn>(item.clone()).is_ok();
+    // Else it would silently become another one. What was once an argument, a type without a name,
+    // is one only for `syn`, which gives it a name.
+    let is_reported = Unreadable::of(item.clone()).is_some_and(|function| function.is_reported());
+    let is_read = syn::parse2::<ItemFn>(item.clone())
+        .is_ok_and(|function| function.to_token_stream().to_string() == item.to_string());
+    assert!(!is_read || !is_reported, "rustc reads {item}");
     for on in [true, false] {
         let features = Features {
             postgres: on,

@@ -120,6 +120,16 @@ impl Parse for Handler {
             FnArg::Typed(typed) => Some(typed.clone()),
             FnArg::Receiver(_) => None,
         });
+        let body = ungrouped(input.parse()?);
+        // Anything else is a return type gone wrong.
+        let is_body = match body.clone().into_iter().next() {
+            Some(TokenTree::Group(group)) => group.delimiter() == Delimiter::Brace,
+            Some(TokenTree::Punct(sign)) => sign.as_char() == ';',
+            _ => false,
+        };
+        if !is_body {
+            return Err(syn::Error::new_spanned(&sig, "expected a body"));
+        }
         let params = typed.enumerate().map(|(index, typed)| Param {
             index,
             role: Role::of(&typed.ty),
@@ -130,12 +140,12 @@ impl Parse for Handler {
             vis,
             params: params.collect(),
             sig,
-            body: input.parse()?,
+            body,
         })
     }
 }
 
-/// Removes the invisible group that `macro_rules!` puts around `$item:item`.
+/// Removes the invisible group that `macro_rules!` puts around `$item:item` or `$body:block`.
 fn ungrouped(item: TokenStream) -> TokenStream {
     let mut tokens = item.clone().into_iter();
     match (tokens.next(), tokens.next()) {

@@ -9,12 +9,13 @@ use crate::check::expressions;
 use crate::handler::Handler;
 use crate::options::Options;
 use crate::patterns::bindings;
+use crate::signature::with_own_brackets;
 
 /// The user's function, verbatim but for the uses of arguments that only the
 /// options use: without them the arguments would be reported as unused.
 pub(crate) fn inner_function(handler: &Handler, options: &Options) -> TokenStream {
     let attrs = place(&handler.attrs).inner;
-    let (sig, body) = (&handler.sig, &handler.body);
+    let (sig, body) = (with_own_brackets(&handler.sig), &handler.body);
     let values: Vec<_> = expressions(options)
         .iter()
         .map(|(_, value)| value.to_token_stream())

@@ -37,7 +37,7 @@ pub(crate) fn key(value: &Expr, mistakes: &Mistakes) -> Option<Key> {
                 return header_name(name, mistakes).map(Key::Header);
             }
             let what = "`header` takes one name as a string";
-            mistakes.add(call, what, by_name(call.args.to_token_stream()));
+            mistakes.add(call, what, by_name(call.args.first().to_token_stream()));
         }
         Expr::Index(index) if is_word(&index.expr, "header") => {
             let what = "`header` takes its name in parentheses";
@@ -72,10 +72,10 @@ pub(crate) fn key(value: &Expr, mistakes: &Mistakes) -> Option<Key> {
 fn header_like(tokens: &TokenStream) -> Option<String> {
     let text: String = code(tokens).to_ascii_lowercase();
     let text = text.trim_matches(|c: char| !c.is_ascii_alphanumeric());
-    let sound = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    let sound = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let name: String = text
         .chars()
-        .map(|c| if c == ' ' { '-' } else { c })
+        .map(|c| if " _".contains(c) { '-' } else { c })
         .collect();
     (!name.is_empty() && name.chars().all(sound)).then_some(name)
 }

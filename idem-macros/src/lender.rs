@@ -83,17 +83,16 @@ impl Lender<'_> {
         })
     }
 
-    /// `{ let handle: &Idempotency<Postgres> = &(app.idempotency); handle }`
-    pub(crate) fn handle(&self, value: &Expr, database: &TokenStream) -> TokenStream {
+    /// `let handle: &Idempotency<Postgres> = &(app.idempotency);`, a statement of its own, so that
+    /// a clone lives as long as what asks for it.
+    pub(crate) fn handle(&self, value: &Expr, database: &TokenStream) -> (Ident, TokenStream) {
         let (runtime, (first, last)) = (self.runtime, ends(value));
         let open = standing_at(quote!(&#runtime::Idempotency<), first, first);
         let close = standing_at(quote!(>), last, last);
         let value = self.value(value);
         let handle = Ident::new("handle", Span::mixed_site());
-        quote!({
-            let #handle: #open #database #close = #value;
-            #handle
-        })
+        let statement = quote!(let #handle: #open #database #close = #value;);
+        (handle, statement)
     }
 }
 

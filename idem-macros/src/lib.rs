@@ -2,6 +2,7 @@
 
 mod above;
 mod attributes;
+mod awaiting;
 mod check;
 mod debug_handler;
 mod diag;
@@ -21,6 +22,7 @@ mod options;
 mod patterns;
 mod request;
 mod role;
+mod scope;
 mod signature;
 mod sizes;
 #[cfg(test)]
@@ -29,19 +31,21 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 mod units;
+mod unreadable;
 mod values;
 
 // The fuzzer links this crate as a library; see `tests/fuzz/attribute`.
 #[cfg(idem_fuzzing)]
 extern crate proc_macro;
 
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use proc_macro2::TokenStream;
 use quote::quote;
 
 use crate::check::{Features, check};
 use crate::diag::Mistakes;
 use crate::handler::{Handler, NotAFunction};
 use crate::options::Options;
+use crate::unreadable::Unreadable;
 
 // The documentation stands at `idem_runtime::idempotent`, where its examples can run.
 #[allow(missing_docs)]
@@ -69,15 +73,19 @@ fn expanded(
     let handler = match Handler::parse(item) {
         Ok(handler) => handler,
         Err(NotAFunction { item, span }) => {
-            let (what, help) = if is_function(&item) {
-                let help = "write `async fn create_payment(account: Account, …)`";
-                ("`#[idempotent]` cannot read this function", help)
+            let function = Unreadable::of(item.clone());
+            if let Some(function) = &function {
+                if !function.is_reported() {
+                    let what = "`#[idempotent]` cannot read this function";
+                    let help = "write `async fn create_payment(account: Account, …)`";
+                    mistakes.add_at(span, what, help);
+                }
             } else {
                 let help = "put `#[idempotent(…)]` on a handler: `async fn create_payment(…)`";
-                ("`#[idempotent]` is for functions", help)
-            };
-            mistakes.add_at(span, what, help);
+                mistakes.add_at(span, "`#[idempotent]` is for functions", help);
+            }
             let errors = mistakes.finish();
+            let item = function.map_or(item, |function| function.stand_in());
             return quote!(#errors #item);
         }
     };
@@ -93,15 +101,4 @@ fn expanded(
         expand::expand(&handler, &options)
     };
     quote!(#errors #item)
-}
-
-/// Whether an item that is no function for `syn` is one for rustc.
-fn is_function(item: &TokenStream) -> bool {
-    let mut tokens = item.clone().into_iter();
-    let stops = |token: &TokenTree| match token {
-        TokenTree::Ident(word) => word == "fn",
-        TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
-        _ => false,
-    };
-    matches!(tokens.find(stops), Some(TokenTree::Ident(_)))
 }

@@ -8,13 +8,14 @@ use quote::{ToTokens, format_ident, quote};
 use syn::{FnArg, ReturnType, Type, parse_quote};
 
 use crate::attributes::place;
+use crate::check::any_database;
 use crate::expand::{Mode, argument, call, database, ends, local, mode, runtime, standing_at};
 use crate::handler::Handler;
 use crate::inner::{inner_function, mentions};
 use crate::names;
 use crate::options::Options;
 use crate::request::request;
-use crate::signature::{outer_signature, with_owned_parameters};
+use crate::signature::{outer_signature, with_own_brackets, with_owned_parameters};
 
 /// Whether the attribute is on a consumer of messages.
 pub(crate) fn is_wanted(options: &Options) -> bool {
@@ -36,7 +37,7 @@ pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
     }));
     let output = consumed(&returned, &runtime);
     let signature = outer_signature(handler, inputs, output);
-    let signature = with_owned_parameters(signature, &runtime);
+    let signature = with_own_brackets(&with_owned_parameters(signature, &runtime));
     let inner = inner_function(handler, options);
     let start = quote!(#runtime::MessageOptions::new);
     let options = request(handler, options, &runtime, &start);
@@ -55,13 +56,13 @@ pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
     let arguments = quote!(#request, #handle, move |#tx, #claim| { #call });
     let mut arguments = Group::new(Delimiter::Parenthesis, arguments);
     arguments.set_span(last);
+    let body = quote!(#inner #options #consume #arguments.await);
+    let mut body = Group::new(Delimiter::Brace, body);
+    // Else rustc takes the function for the macro's, and does not say that it is never used.
+    body.set_span(handler.end());
     quote! {
         #(#outer_attrs)*
-        #vis #signature {
-            #inner
-            #options
-            #consume #arguments.await
-        }
+        #vis #signature #body
     }
 }
 
@@ -88,7 +89,10 @@ pub(crate) fn repaired(handler: &Handler, options: &Options) -> Option<(Vec<FnAr
     if !is_wanted(options) {
         return None;
     }
-    handler.transaction()?;
+    let transaction = handler.transaction()?;
+    if any_database(handler, transaction).is_some() {
+        return None;
+    }
     let ReturnType::Type(_, returned) = &handler.sig.output else {
         return None;
     };

@@ -9,14 +9,16 @@ use std::time::Duration;
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
+use syn::parse::discouraged::Speculative;
 use syn::parse::{ParseStream, Parser};
 use syn::{Expr, Ident, LitStr, Path, Token};
 
 use crate::diag::{Mistakes, code, list};
 use crate::key::{self, Key};
 use crate::names::{self, Name};
-use crate::syntax::{Value, parse_value, skip_to_comma, take_end};
-use crate::values::{self, Scope, Tenant, Ttl};
+use crate::scope::{self, Scope};
+use crate::syntax::{Value, parse_value, skip_to_comma, take_end, without_groups};
+use crate::values::{self, Tenant, Ttl};
 
 /// The options as written. A value that could not be read is absent here and
 /// present in [`given`](Self::given), so that it is not reported as missing too.
@@ -37,6 +39,8 @@ pub(crate) struct Options {
     pub(crate) store: Option<Expr>,
     pub(crate) runtime: Option<Path>,
     given: Vec<(Name, TokenStream)>,
+    /// What an unknown word was taken for.
+    guessed: Vec<Name>,
     /// Something was written that might have been any option.
     pub(crate) garbled: bool,
 }
@@ -51,7 +55,7 @@ impl Options {
             }
             Ok(())
         };
-        if let Err(error) = all.parse2(tokens) {
+        if let Err(error) = all.parse2(without_groups(tokens)) {
             mistakes.add_at(error.span(), error, "write `name = value, …`");
         }
         options
@@ -65,7 +69,15 @@ impl Options {
             .map(|(_, tokens)| tokens)
     }
 
+    /// The same, but not what an unknown word was taken for: that it is unknown is enough.
+    pub(crate) fn written(&self, name: Name) -> Option<&TokenStream> {
+        self.given(name).filter(|_| !self.guessed.contains(&name))
+    }
+
     fn parse_one(&mut self, input: ParseStream, mistakes: &Mistakes) {
+        if self.parse_list(input, mistakes) {
+            return;
+        }
         let Ok(word) = Ident::parse_any(input) else {
             return self.skip_nameless(input, mistakes);
         };
@@ -101,6 +113,41 @@ impl Options {
         }
     }
 
+    /// Reports `fingerprint = payment.amount, payment.currency`, whose parentheses are forgotten.
+    fn parse_list(&mut self, input: ParseStream, mistakes: &Mistakes) -> bool {
+        let (Some(fingerprint), Some((names::FINGERPRINT, first))) =
+            (&self.fingerprint, self.given.last())
+        else {
+            return false;
+        };
+        let mut values = vec![code(fingerprint)];
+        let mut list = TokenStream::new();
+        loop {
+            // A word alone may become an option.
+            let ahead = input.fork();
+            let Ok(value @ (Expr::Field(_) | Expr::MethodCall(_))) = ahead.parse() else {
+                break;
+            };
+            if !ahead.is_empty() && !ahead.peek(Token![,]) {
+                break;
+            }
+            input.advance_to(&ahead);
+            take_end(input);
+            values.push(code(&value));
+            list.extend(quote!(#value,));
+        }
+        if list.is_empty() {
+            return false;
+        }
+        let what = format!("`{}` has several values", code(first));
+        let help = format!(
+            "put them in parentheses: `fingerprint = ({})`",
+            values.join(", ")
+        );
+        mistakes.add(without_last(list), what, help);
+        true
+    }
+
     /// Finds the option called `word`. A guess counts as the option, so that
     /// its absence is not reported as well, but its value is dropped.
     fn lookup(&mut self, word: &Ident, input: ParseStream, mistakes: &Mistakes) -> Option<Name> {
@@ -115,6 +162,7 @@ impl Options {
                 format!("remove it; `{name}` is already set by `{}`", code(first))
             } else {
                 self.given.push((name, word.to_token_stream()));
+                self.guessed.push(name);
                 format!("did you mean `{name}`, as in `{}`?", name.example)
             }
         } else {
@@ -159,7 +207,7 @@ impl Options {
 
     fn assign(&mut self, name: Name, value: &Expr, mistakes: &Mistakes) {
         match name {
-            names::SCOPE => self.scope = values::scope(value, mistakes),
+            names::SCOPE => self.scope = scope::scope(value, mistakes),
             names::TENANT => self.tenant = values::tenant(value, mistakes),
             names::TTL => self.ttl = values::ttl(value, mistakes),
             names::KEY => self.key = key::key(value, mistakes),
@@ -184,6 +232,12 @@ impl Options {
             }
         }
     }
+}
+
+fn without_last(tokens: TokenStream) -> TokenStream {
+    let mut tokens: Vec<_> = tokens.into_iter().collect();
+    tokens.pop();
+    tokens.into_iter().collect()
 }
 
 /// The group with the attribute's own parentheses.

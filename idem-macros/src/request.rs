@@ -15,7 +15,8 @@ use crate::lender::Lender;
 use crate::message::is_wanted;
 use crate::options::Options;
 use crate::patterns::{bindings, by_reference};
-use crate::values::{Scope, Tenant, Ttl};
+use crate::scope::Scope;
+use crate::values::{Tenant, Ttl};
 
 /// Writes `let request = { … };`, where `start` makes options of a policy.
 pub(crate) fn request(
@@ -44,10 +45,11 @@ pub(crate) fn request(
         runtime,
     };
     let policy = policy(options, runtime);
-    let mut setters = TokenStream::new();
-    if let Some(store) = &options.store {
-        let store = lender.handle(store, &database(handler, runtime));
-        setters.extend(quote!(.store(#store)));
+    let (mut setters, mut store) = (TokenStream::new(), None);
+    if let Some(value) = &options.store {
+        let (name, statement) = lender.handle(value, &database(handler, runtime));
+        setters.extend(quote!(.store(#name)));
+        store = Some(statement);
     }
     setters.extend(match &options.tenant {
         Some(Tenant::Computed(tenant)) => {
@@ -77,6 +79,7 @@ pub(crate) fn request(
         let #request = {
             #(#patterns)*
             #uses
+            #store
             #start(#policy) #setters
         };
     }

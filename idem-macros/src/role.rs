@@ -30,6 +30,8 @@ pub(crate) enum Misuse {
     NotShared,
     /// A pool, which hands out connections outside the transaction.
     Pool,
+    /// `Idempotency<DB>`, which the router's state or the caller has.
+    Handle,
     /// `&Lease` without its database.
     LeaseOfWhat,
     /// `&Lease<PgConnection>`, or the same of a transaction.
@@ -40,7 +42,7 @@ pub(crate) enum Misuse {
     Reference,
     /// `dyn Trait`, `[T]`, or `str`, by value.
     Unsized,
-    /// A mutable reference: likely an alias of a connection.
+    /// A mutable reference, or one to what is called a connection: likely an alias of one.
     MutableReference,
 }
 
@@ -55,6 +57,7 @@ impl Misuse {
             | Self::LeaseOfWhat
             | Self::OfAConnection
             | Self::TransactionOfWhat
+            | Self::Handle
             | Self::MutableReference => true,
             Self::Text | Self::Reference | Self::Unsized => false,
         }
@@ -87,6 +90,7 @@ impl Role {
                 Kind::OfAConnection => Self::Misused(Misuse::OfAConnection),
                 Kind::Lease(_) | Kind::Claim => Self::Misused(Misuse::NotShared),
                 Kind::Pool => Self::Misused(Misuse::Pool),
+                Kind::Handle => Self::Misused(Misuse::Handle),
                 Kind::Text => Self::Misused(Misuse::Unsized),
                 Kind::Other => Self::Extractor,
             },
@@ -111,9 +115,12 @@ impl Role {
             (Kind::Lease(_) | Kind::Claim, true) => Self::Misused(Misuse::NotShared),
             (Kind::Bare, true) => Self::Misused(Misuse::TransactionOfWhat),
             (Kind::Pool, _) => Self::Misused(Misuse::Pool),
+            (Kind::Handle, _) => Self::Misused(Misuse::Handle),
             (Kind::Text, _) => Self::Misused(Misuse::Text),
-            (Kind::Other, true) => Self::Misused(Misuse::MutableReference),
-            (Kind::Other, false) => Self::Misused(Misuse::Reference),
+            (Kind::Other, _) if mutable || is_called_a_connection(&reference.elem) => {
+                Self::Misused(Misuse::MutableReference)
+            }
+            (Kind::Other, _) => Self::Misused(Misuse::Reference),
         }
     }
 }
@@ -126,6 +133,7 @@ enum Kind {
     OfAConnection,
     Claim,
     Pool,
+    Handle,
     Text,
     Other,
 }
@@ -136,19 +144,26 @@ fn kind(path: &TypePath) -> Kind {
     };
     let parameter = last_type_argument(last);
     match &*last.ident.to_string() {
-        "PgConnection" => Kind::Transaction(Database::Postgres),
-        "SqliteConnection" => Kind::Transaction(Database::Sqlite),
-        "MySqlConnection" => Kind::Transaction(Database::MySql),
+        "PgConnection" | "PgTransaction" => Kind::Transaction(Database::Postgres),
+        "SqliteConnection" | "SqliteTransaction" => Kind::Transaction(Database::Sqlite),
+        "MySqlConnection" | "MySqlTransaction" => Kind::Transaction(Database::MySql),
         "AnyConnection" => Kind::Transaction(Database::Any),
         "Transaction" | "Lease" if parameter.is_some_and(is_connection) => Kind::OfAConnection,
         "Transaction" if last.arguments.is_none() => Kind::Bare,
         "Transaction" => Kind::Transaction(parameter.map_or(Database::Unknown, database)),
         "Lease" => Kind::Lease(parameter.cloned().map(Box::new)),
         "Claim" => Kind::Claim,
+        "Idempotency" => Kind::Handle,
         "Pool" | "PgPool" | "SqlitePool" | "MySqlPool" | "AnyPool" | "PoolConnection" => Kind::Pool,
         "str" => Kind::Text,
         _ => Kind::Other,
     }
+}
+
+/// Another library's transaction or connection.
+fn is_called_a_connection(ty: &Type) -> bool {
+    let last = last_name(ty).map(|(name, _)| name);
+    last.is_some_and(|name| name.ends_with("Connection") || name.ends_with("Transaction"))
 }
 
 /// Whether a type is a connection or a pool, where a database is expected.
@@ -184,6 +199,29 @@ pub(crate) fn last_type_argument(segment: &PathSegment) -> Option<&Type> {
             GenericArgument::Type(ty) => Some(ty),
             _ => None,
         })
+}
+
+/// `Transaction<'_, Postgres>` for a `Transaction<Postgres>`, owned or not, which rustc refuses.
+pub(crate) fn with_lifetime(ty: &Type) -> Option<Type> {
+    let mut ty = ungrouped(ty).clone();
+    let segment = match &mut ty {
+        Type::Reference(reference) => match &mut *reference.elem {
+            Type::Path(path) => path.path.segments.last_mut(),
+            _ => None,
+        },
+        Type::Path(path) => path.path.segments.last_mut(),
+        _ => None,
+    }?;
+    let PathArguments::AngleBracketed(list) = &mut segment.arguments else {
+        return None;
+    };
+    let is_lifetime = |argument: &GenericArgument| matches!(argument, GenericArgument::Lifetime(_));
+    if segment.ident != "Transaction" || list.args.iter().any(is_lifetime) {
+        return None;
+    }
+    let elided = Lifetime::new("'_", list.lt_token.span);
+    list.args.insert(0, GenericArgument::Lifetime(elided));
+    Some(ty)
 }
 
 /// The connection type with every lifetime `'static`, so that it can be named

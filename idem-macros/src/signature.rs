@@ -1,10 +1,15 @@
 //! The signature of the generated function.
 
 use proc_macro2::{Group, TokenStream, TokenTree};
-use quote::ToTokens;
-use syn::{FnArg, GenericParam, Ident, ReturnType, Signature, Type, WherePredicate, parse_quote};
+use quote::{ToTokens, quote};
+use syn::{
+    FnArg, GenericParam, Ident, Pat, PatType, ReturnType, Signature, Type, TypeParamBound,
+    WherePredicate, parse_quote,
+};
 
+use crate::check::{is_plain_value, some_trait};
 use crate::handler::Handler;
+use crate::role::{Role, with_lifetime};
 
 /// The signature that the router sees: `async`, safe, and without the
 /// lifetimes and references that only the user's function has.
@@ -32,6 +37,19 @@ pub(crate) fn outer_signature(
     syn::parse2(with_static_lifetimes(sig.to_token_stream())).unwrap_or(sig)
 }
 
+/// The type of a parameter that rustc would report beside us, as it was probably meant.
+fn repaired_type(param: &PatType) -> Option<Type> {
+    let ty = &param.ty;
+    match &*param.pat {
+        Pat::TupleStruct(pat) if is_plain_value(ty) => {
+            let path = &pat.path;
+            Some(parse_quote!(#path<#ty>))
+        }
+        _ if matches!(Role::of(ty), Role::Misused(_)) => with_lifetime(ty),
+        _ => None,
+    }
+}
+
 fn with_static_lifetimes(tokens: TokenStream) -> TokenStream {
     let mut quoted = false;
     let replace = |token| match token {
@@ -53,20 +71,47 @@ fn with_static_lifetimes(tokens: TokenStream) -> TokenStream {
 }
 
 /// Says of every type parameter what the runtime needs and the user's function may not: it runs
-/// in a task of its own. rustc would ask for it at the attribute.
+/// in a task of its own. rustc would ask for it at the attribute. It is said where the user's own
+/// bounds stand: clippy has none in two places.
 pub(crate) fn with_owned_parameters(mut sig: Signature, runtime: &TokenStream) -> Signature {
-    let params: Vec<_> = sig
-        .generics
-        .type_params()
-        .map(|param| param.ident.clone())
-        .collect();
-    for param in params {
+    let mut unbound = Vec::new();
+    for param in sig.generics.type_params_mut() {
+        if param.bounds.is_empty() {
+            unbound.push(param.ident.clone());
+        } else {
+            let owned: [TypeParamBound; 2] = [parse_quote!(#runtime::Send), parse_quote!('static)];
+            param.bounds.extend(owned);
+        }
+    }
+    for param in unbound {
         let clause = sig.generics.make_where_clause();
         clause
             .predicates
             .push(parse_quote!(#param: #runtime::Send + 'static));
     }
     sig
+}
+
+/// `fn pay<>(…)`, without parameters and not the user's: rustc would suggest to make a misspelt type one, but
+/// only inside of another type, as the last extractor is in the generated function and not in the
+/// user's. It would say all of it twice.
+pub(crate) fn with_own_brackets(sig: &Signature) -> TokenStream {
+    let tokens = sig.to_token_stream();
+    if !sig.generics.params.is_empty() {
+        return tokens;
+    }
+    let mut named = TokenStream::new();
+    let mut tokens = tokens.into_iter();
+    for token in tokens.by_ref() {
+        let is_name = matches!(&token, TokenTree::Ident(word) if *word == sig.ident);
+        named.extend([token]);
+        if is_name {
+            named.extend(quote!(<>));
+            break;
+        }
+    }
+    named.extend(tokens);
+    named
 }
 
 /// The user's signature with the qualifiers that a handler has. It differs
@@ -81,8 +126,17 @@ pub(crate) fn repaired_signature(handler: &Handler) -> Signature {
     if matches!(&sig.output, ReturnType::Type(_, ty) if matches!(**ty, Type::Never(_))) {
         sig.output = ReturnType::Default;
     }
+    if let ReturnType::Type(_, ty) = &mut sig.output
+        && let Some(Ok(any)) = some_trait(ty).map(|any| syn::parse_str(&format!("impl {any}")))
+    {
+        **ty = any;
+    }
+    sig.variadic = None;
     for input in &mut sig.inputs {
         if let FnArg::Typed(typed) = input {
+            if let Some(ty) = repaired_type(typed) {
+                *typed.ty = ty;
+            }
             typed.attrs.retain(|attr| !attr.path().is_ident("doc"));
         }
     }

@@ -1,6 +1,6 @@
 //! How an option is written: `name = value`, and what is found in its place.
 
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use syn::ext::IdentExt;
 use syn::parse::ParseStream;
 use syn::parse::discouraged::Speculative;
@@ -34,10 +34,16 @@ pub(crate) fn parse_value(
     if !input.peek(Token![=]) || input.peek(Token![==]) || input.peek(Token![=>]) {
         let wrong = skip_to_comma(input);
         take_end(input);
-        if name.is_some() {
+        if name == Some(names::MESSAGE) {
+            let what = format!("`{word}` is a flag; it takes no value");
+            mistakes.add(wrong, what, format!("write `{word}` alone"));
+        } else if let Some(name) = name {
             let what = format!("expected `=` after `{word}`, found `{}`", code(&wrong));
-            let meant = value_in(&wrong);
-            let help = meant.map_or_else(example, |value| format!("write `{word} = {value}`"));
+            let help = match value_in(&wrong) {
+                Some(value) if name == names::CRATE => format!("write `crate = ::{value}`"),
+                Some(value) => format!("write `{word} = {value}`"),
+                None => example(),
+            };
             mistakes.add(wrong, what, help);
         }
         return Value::Unreadable;
@@ -77,18 +83,19 @@ pub(crate) fn parse_value(
             Value::Unreadable
         }
     };
-    if !take_end(input) {
-        expect_comma(word, &value, input, mistakes);
+    if !take_end(input) && !expect_comma(word, &value, input, mistakes) {
+        return Value::Unreadable;
     }
     value
 }
 
 /// Reports what follows a value in place of a comma. When it looks like the
-/// next option, that one is read as usual.
-fn expect_comma(word: &Ident, value: &Value, input: ParseStream, mistakes: &Mistakes) {
+/// next option, that one is read as usual. Returns whether the value is all that was meant to be one.
+fn expect_comma(word: &Ident, value: &Value, input: ParseStream, mistakes: &Mistakes) -> bool {
     if let Ok(semicolon) = input.parse::<Token![;]>() {
         let what = format!("expected a comma after the value of `{word}`, found `;`");
-        return mistakes.add(semicolon, what, "separate options by commas");
+        mistakes.add(semicolon, what, "separate options by commas");
+        return true;
     }
     let ahead = input.fork();
     let next = Ident::parse_any(&ahead);
@@ -100,6 +107,7 @@ fn expect_comma(word: &Ident, value: &Value, input: ParseStream, mistakes: &Mist
                 Value::None | Value::Unreadable => "separate options by commas".to_owned(),
             };
             mistakes.add(next, what, help);
+            true
         }
         _ => {
             let rest = skip_to_comma(input);
@@ -108,6 +116,7 @@ fn expect_comma(word: &Ident, value: &Value, input: ParseStream, mistakes: &Mist
                 let what = format!("unexpected `{}` after the value of `{word}`", code(&rest));
                 mistakes.add(rest, what, format!("end it: `{word} = {}`", code(value)));
             }
+            false
         }
     }
 }
@@ -137,6 +146,31 @@ pub(crate) fn skip_to_comma(input: ParseStream) -> TokenStream {
         skipped.extend([token]);
     }
     skipped
+}
+
+/// Removes the invisible groups that `macro_rules!` puts around a `$name:literal`, or a `$key:expr`
+/// of one word: what is written there is looked at as if it stood there.
+pub(crate) fn without_groups(tokens: TokenStream) -> TokenStream {
+    let flat = |token| match token {
+        TokenTree::Group(group) => {
+            let inside = without_groups(group.stream());
+            let mut tokens = inside.clone().into_iter();
+            match (group.delimiter(), tokens.next(), tokens.next()) {
+                (
+                    Delimiter::None,
+                    Some(token @ (TokenTree::Literal(_) | TokenTree::Ident(_))),
+                    None,
+                ) => token,
+                (delimiter, ..) => {
+                    let mut flat = Group::new(delimiter, inside);
+                    flat.set_span(group.span());
+                    flat.into()
+                }
+            }
+        }
+        token => token,
+    };
+    tokens.into_iter().map(flat).collect()
 }
 
 /// Removes the invisible group that `macro_rules!` puts around `$value:expr`.

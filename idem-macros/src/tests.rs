@@ -2,6 +2,7 @@
 //! a mistake, and input that no compiler would hand over.
 
 mod reference;
+mod typing;
 
 use std::str::FromStr;
 
@@ -120,8 +121,8 @@ fn the_function_stays_in_place_after_a_mistake() {
         let expansion = idempotent_tokens(tokens(options), tokens(HANDLER), BOTH);
         let text = code(&expansion);
         assert!(text.contains("compile_error!"), "{text}");
-        assert!(text.contains("async fn pay(_: Account)"), "{text}");
-        let inside = "async fn pay(account: Account, tx: &mut PgConnection) { let _ = (&account, &tx, ); account. }";
+        assert!(text.contains("async fn pay<>(_: Account)"), "{text}");
+        let inside = "async fn pay<>(account: Account, tx: &mut PgConnection) { let _ = (&account, &tx, ); account. }";
         assert!(text.contains(inside), "{text}");
     }
 }

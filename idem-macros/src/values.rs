@@ -2,20 +2,11 @@
 
 use std::time::Duration;
 
-use proc_macro2::TokenStream;
-use quote::ToTokens;
-use syn::{Expr, ExprClosure, ExprLit, ExprPath, Ident, Lit, LitStr, Path};
+use syn::{Expr, ExprLit, ExprPath, Ident, Lit, LitStr, Path};
 
 use crate::diag::{Mistakes, code, list, nearest};
 use crate::names::{self, Name};
 use crate::{sizes, units};
-
-/// The value of `scope`.
-pub(crate) enum Scope {
-    Literal(LitStr),
-    /// The path of a constant, which the runtime checks at compile time.
-    Constant(ExprPath),
-}
 
 /// The value of `tenant`.
 pub(crate) enum Tenant {
@@ -30,93 +21,18 @@ pub(crate) enum Ttl {
     Computed(Expr),
 }
 
-/// The longest scope, in characters.
-const MAX_SCOPE: usize = 64;
-
-/// 1 to 64 of `[a-z0-9._-]`: a scope is part of a stored key and of metrics.
-pub(crate) fn scope(value: &Expr, mistakes: &Mistakes) -> Option<Scope> {
-    match value {
-        Expr::Lit(ExprLit {
-            lit: Lit::Str(text),
-            ..
-        }) => checked_scope(text, mistakes).map(Scope::Literal),
-        Expr::Path(path) if !is_variable(path) => Some(Scope::Constant(path.clone())),
-        Expr::Macro(_) => {
-            let what = format!("`{}` is no string", code(value));
-            let help =
-                "write the string, or name a constant: `const PAY: &str = …;`, and `scope = PAY`";
-            mistakes.add(value, what, help);
-            None
-        }
-        Expr::Path(_) | Expr::Field(_) => {
-            let what = format!("`{}` is no string", code(value));
-            let help = format!("quote it: `scope = \"{}\"`", scope_like(&code(value)));
-            mistakes.add(value, what, help);
-            None
-        }
-        _ => wrong_kind(
-            value,
-            names::SCOPE,
-            "a string or the path of a constant",
-            mistakes,
-        ),
-    }
-}
-
-fn checked_scope(text: &LitStr, mistakes: &Mistakes) -> Option<LitStr> {
-    let value = text.value();
-    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c);
-    if value.trim().is_empty() {
-        let help = format!("name the operation: `{}`", names::SCOPE.example);
-        mistakes.add(text, "`scope` is empty", help);
-    } else if let Some(bad) = value.chars().find(|&c| !allowed(c)) {
-        let what =
-            format!("`scope` contains `{bad}`; it takes only `a-z`, `0-9`, `.`, `_`, and `-`");
-        let help = format!("write `scope = \"{}\"`", scope_like(&value));
-        mistakes.add(text, what, help);
-    } else if value.len() > MAX_SCOPE {
-        let what = format!(
-            "`scope` has {} characters; at most {MAX_SCOPE} fit",
-            value.len()
-        );
-        let help = format!(
-            "shorten it, for example to `scope = \"{}\"`",
-            &value[..MAX_SCOPE]
-        );
-        mistakes.add(text, what, help);
-    } else {
-        return Some(text.clone());
-    }
-    None
-}
-
-/// Turns any text into a scope that is allowed.
-pub(crate) fn scope_like(text: &str) -> String {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    let text = text.trim().replace("::", ".");
-    let chars = text.chars().take(MAX_SCOPE);
-    chars
-        .map(|c| {
-            if allowed(c) {
-                c.to_ascii_lowercase()
-            } else {
-                '-'
-            }
-        })
-        .collect()
-}
-
 /// Anything: a literal is refused later, by the rules about the whole attribute.
 pub(crate) fn tenant(value: &Expr, mistakes: &Mistakes) -> Option<Tenant> {
     match value {
         Expr::Path(path) if path.path.is_ident("shared") => {
             Some(Tenant::Shared(path.path.segments[0].ident.clone()))
         }
-        Expr::Closure(closure) => {
-            refuse_closure(closure, names::TENANT, mistakes);
+        Expr::Path(path) if path.path.is_ident("Shared") => {
+            let what = "`shared`, which is for all callers, is written in lower case";
+            mistakes.add(value, what, "write `tenant = shared`");
             None
         }
-        _ => Some(Tenant::Computed(value.clone())),
+        _ => one_value(value, names::TENANT, mistakes).map(Tenant::Computed),
     }
 }
 
@@ -133,7 +49,8 @@ pub(crate) fn ttl(value: &Expr, mistakes: &Mistakes) -> Option<Ttl> {
 /// A number, or a computation with numbers only: no `Duration`.
 fn is_number(value: &Expr) -> bool {
     match value {
-        Expr::Lit(_) | Expr::Unary(_) => true,
+        Expr::Lit(_) => true,
+        Expr::Unary(unary) => is_number(&unary.expr),
         Expr::Binary(binary) => is_number(&binary.left) && is_number(&binary.right),
         Expr::Paren(paren) => is_number(&paren.expr),
         _ => false,
@@ -208,39 +125,68 @@ pub(crate) fn choice(
 
 /// An expression that is not a constant.
 pub(crate) fn computed(value: &Expr, name: Name, mistakes: &Mistakes) -> Option<Expr> {
-    match value {
-        Expr::Closure(closure) => {
-            refuse_closure(closure, name, mistakes);
-            None
-        }
-        _ if is_constant(value) => {
-            let what = format!("`{name}` is the same for every request");
-            let help = format!("compute it from the arguments, such as `{}`", name.example);
-            mistakes.add(value, what, help);
-            None
-        }
-        _ => Some(value.clone()),
+    if is_constant(value) {
+        let what = format!("`{name}` is the same for every request");
+        let help = format!("compute it from the arguments, such as `{}`", name.example);
+        mistakes.add(value, what, help);
+        return None;
     }
+    one_value(value, name, mistakes)
 }
 
-/// A literal, or what is made of literals only: `-1`, `&"a"`.
+/// An expression whose type can be told, and is one that the option may take.
+fn one_value(value: &Expr, name: Name, mistakes: &Mistakes) -> Option<Expr> {
+    let (what, help) = match value {
+        Expr::Closure(closure) => (
+            format!("`{name}` takes a value, not a closure; it sees the arguments by their names"),
+            format!("write `{name} = {}`", code(&closure.body)),
+        ),
+        Expr::Tuple(tuple)
+            if tuple.elems.len() > 1
+                && [names::TENANT, names::KEY].contains(&name)
+                && !is_constant(value) =>
+        {
+            let places = vec!["{}"; tuple.elems.len()].join("/");
+            let values: Vec<_> = tuple.elems.iter().map(code).collect();
+            (
+                format!("`{name}` takes one value, not a tuple"),
+                format!(
+                    "join them: `{name} = format!(\"{places}\", {})`",
+                    values.join(", ")
+                ),
+            )
+        }
+        Expr::MethodCall(call)
+            if call.method == "into"
+                && call.args.is_empty()
+                && [names::TENANT, names::KEY, names::FINGERPRINT].contains(&name) =>
+        {
+            let receiver = code(&call.receiver);
+            (
+                format!("`{name}` takes values of many types; `.into()` does not say which"),
+                format!("write `{name} = {receiver}`"),
+            )
+        }
+        _ => return Some(value.clone()),
+    };
+    mistakes.add(value, what, help);
+    None
+}
+
+/// A literal, or what is made of literals only: `-1`, `"a".to_owned()`, `()`.
 pub(crate) fn is_constant(value: &Expr) -> bool {
     match value {
         Expr::Lit(_) => true,
+        Expr::Group(group) => is_constant(&group.expr),
+        Expr::Tuple(tuple) => tuple.elems.iter().all(is_constant),
+        Expr::Array(array) => array.elems.iter().all(is_constant),
         Expr::Unary(unary) => is_constant(&unary.expr),
         Expr::Reference(reference) => is_constant(&reference.expr),
         Expr::Paren(paren) => is_constant(&paren.expr),
         Expr::Binary(binary) => is_constant(&binary.left) && is_constant(&binary.right),
+        Expr::MethodCall(call) => is_constant(&call.receiver) && call.args.iter().all(is_constant),
         _ => false,
     }
-}
-
-/// An expression sees the arguments itself.
-fn refuse_closure(closure: &ExprClosure, name: Name, mistakes: &Mistakes) {
-    let what =
-        format!("`{name}` takes a value, not a closure; it sees the arguments by their names");
-    let help = format!("write `{name} = {}`", code(&closure.body));
-    mistakes.add(closure, what, help);
 }
 
 /// A path that means the same in every module.
@@ -271,7 +217,11 @@ pub(crate) fn runtime(value: &Expr, mistakes: &Mistakes) -> Option<Path> {
             "`{}` is not absolute; it would mean something else in another module",
             code(path)
         );
-        let help = format!("write `crate = ::{0}`, or `crate = crate::{0}`", code(path));
+        let help = if matches!(first.as_deref(), Some("self" | "super" | "Self")) {
+            "begin at the root: `crate = crate::idem_runtime`".to_owned()
+        } else {
+            format!("write `crate = ::{0}`, or `crate = crate::{0}`", code(path))
+        };
         mistakes.add(path, what, help);
         return None;
     }
@@ -292,13 +242,4 @@ pub(crate) fn is_variable(path: &ExprPath) -> bool {
             let word = word.trim_start_matches("r#");
             word.starts_with(|c: char| c.is_lowercase() || c == '_') && !word.contains('$')
         })
-}
-
-impl ToTokens for Scope {
-    fn to_tokens(&self, tokens: &mut TokenStream) {
-        match self {
-            Self::Literal(text) => text.to_tokens(tokens),
-            Self::Constant(path) => path.to_tokens(tokens),
-        }
-    }
 }

@@ -127,7 +127,7 @@ pub enum InvalidKey {
     message = "`{Self}` cannot be an idempotency key",
     label = "expected a string, an integer, a `Uuid`, or a type that implements `KeyValue`",
     note = "a key in a header is named by `key = header(\"x-key\")`",
-    note = "for a newtype, write `impl idem_runtime::KeyValue for {Self} {{ fn key_value(&self) -> std::borrow::Cow<'_, str> {{ idem_runtime::KeyValue::key_value(&self.0) }} }}`"
+    note = "for a newtype of yours, write `impl idem_runtime::KeyValue for {Self} {{ fn key_value(&self) -> std::borrow::Cow<'_, str> {{ idem_runtime::KeyValue::key_value(&self.0) }} }}`"
 )]
 pub trait KeyValue {
     /// Returns the key: 1 to 255 characters of visible ASCII, equal for every
@@ -148,12 +148,7 @@ macro_rules! impl_text_value {
             }
         }
 
-        #[diagnostic::do_not_recommend]
-        impl $trait for String {
-            fn $method(&self) -> Cow<'_, str> {
-                Cow::Borrowed(self)
-            }
-        }
+        impl_text_value!(@text $trait::$method: String Box<str> std::sync::Arc<str> Cow<'_, str>);
 
         #[diagnostic::do_not_recommend]
         impl<T: $trait + ?Sized> $trait for &T {
@@ -162,6 +157,14 @@ macro_rules! impl_text_value {
             }
         }
     };
+    (@text $trait:ident :: $method:ident: $($type:ty)*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl $trait for $type {
+            fn $method(&self) -> Cow<'_, str> {
+                Cow::Borrowed(&**self)
+            }
+        }
+    )*};
     (@display $trait:ident :: $method:ident: $($type:ty)*) => {$(
         #[diagnostic::do_not_recommend]
         impl $trait for $type {
@@ -183,6 +186,21 @@ mod tests {
 
     fn read(value: &[u8]) -> Result<String, InvalidKey> {
         Key::from_field_value(value).map(|key| key.as_str().to_owned())
+    }
+
+    #[test]
+    fn a_string_is_a_key_whoever_owns_it() {
+        let text = "abc";
+        let strings: [&dyn KeyValue; 5] = [
+            &text,
+            &text.to_owned(),
+            &Box::<str>::from(text),
+            &std::sync::Arc::<str>::from(text),
+            &Cow::Borrowed(text),
+        ];
+        for string in strings {
+            assert_eq!(string.key_value(), text);
+        }
     }
 
     #[test]

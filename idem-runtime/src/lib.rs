@@ -85,6 +85,7 @@ mod recent;
     allow(dead_code, reason = "only handlers of requests use all of it")
 )]
 mod record;
+mod recordable;
 mod seal;
 #[cfg(idem_seeded_bugs)]
 mod seeded;
@@ -129,7 +130,7 @@ pub use store::Backend;
 pub use sweep::Sweeper;
 pub use tenant::{InvalidTenant, TenantId};
 
-// Named by the expansion only, but rustc may show them: not as `__private`.
+// Named by the expansion or by bounds only, but rustc may show them: not as `__private`.
 #[doc(hidden)]
 pub use connection::AtomicConnection;
 #[doc(hidden)]
@@ -139,6 +140,8 @@ pub use fingerprint::Fingerprinted;
 pub use http::{Extractor, HandleOf, LastExtractor};
 #[doc(hidden)]
 pub use inbox::Consumption;
+#[doc(hidden)]
+pub use recordable::Recordable;
 
 #[cfg(feature = "axum")]
 pub use http::{HandleSource, Idempotent, Problem, ProblemKind, Recorded, Run};

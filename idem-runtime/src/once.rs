@@ -22,6 +22,7 @@ use crate::key::{Key, KeyValue};
 use crate::outcome::{OnceError, Outcome, outcome};
 use crate::policy::{Policy, TTL_RANGE, bounded, is_scope};
 use crate::record::{Disposition, Kept, StoredResponse};
+use crate::recordable::Recordable;
 use crate::store::Backend;
 use crate::tenant::{InvalidTenant, Tenant, TenantId};
 
@@ -166,7 +167,7 @@ impl<DB: Backend> Idempotency<DB> {
         work: F,
     ) -> BoxFuture<'static, Result<Outcome<T>, OnceError<E>>>
     where
-        T: Serialize + DeserializeOwned + Send + 'static,
+        T: Recordable + Send + 'static,
         E: Send + 'static,
         F: AsyncFnOnce(&mut DB::Connection) -> Result<T, E>
             + for<'t> UnitOfWork<'t, DB::Connection, Result<T, E>>

@@ -11,6 +11,7 @@ pub use crate::inbox::{Consumed, Consumption, MessageOptions};
 pub use crate::key::KeyValue;
 pub use crate::policy::{OnTakeover, Policy, check_scope};
 pub use crate::record::Record;
+pub use crate::store::Backend;
 pub use crate::tenant::TenantId;
 pub use core::marker::Send;
 pub use core::time::Duration;

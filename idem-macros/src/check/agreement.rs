@@ -11,11 +11,13 @@ use crate::key::Key;
 use crate::names::{self, Name};
 use crate::options::Options;
 use crate::patterns::bindings;
+use crate::scope::{Scope, scope_like};
 use crate::units;
-use crate::values::{Scope, Tenant, Ttl, is_constant, scope_like};
+use crate::values::{Tenant, Ttl, is_constant};
 
 pub(crate) fn check(handler: &Handler, options: &Options, mistakes: &Mistakes) {
     check_missing(handler, options, mistakes);
+    check_unquoted_scope(handler, options, mistakes);
     check_generic_scope(handler, options, mistakes);
     check_constant_tenant(handler, options, mistakes);
     check_order_of_times(options, mistakes);
@@ -31,7 +33,7 @@ fn check_missing(handler: &Handler, options: &Options, mistakes: &Mistakes) {
     if options.garbled {
         return;
     }
-    let scope = scope_like(&handler.name().to_string().replace("r#", ""));
+    let scope = own_scope(handler);
     let tenant = suggested_tenant(handler);
     let missing = |name: Name| options.given(name).is_none();
     let (what, help) = match (missing(names::SCOPE), missing(names::TENANT)) {
@@ -78,6 +80,36 @@ fn suggested_tenant(handler: &Handler) -> String {
     )
 }
 
+/// A scope is one name: a variable would be another one for each request.
+fn check_unquoted_scope(handler: &Handler, options: &Options, mistakes: &Mistakes) {
+    let Some(Scope::Unquoted(value)) = &options.scope else {
+        return;
+    };
+    let text = code(value);
+    let root = text.split('.').next().unwrap_or_default();
+    let mut names = handler
+        .params
+        .iter()
+        .flat_map(|param| bindings(param.pat()).unwrap_or_default());
+    if names.any(|name| name == root) {
+        let what = format!("`{text}` is another for each request; a scope is one name for all");
+        let scope = own_scope(handler);
+        return mistakes.add(
+            value,
+            what,
+            format!("write the name: `scope = \"{scope}\"`"),
+        );
+    }
+    let what = format!("`{text}` is no string");
+    let help = format!("quote it: `scope = \"{}\"`", scope_like(&text));
+    mistakes.add(value, what, help);
+}
+
+/// A scope that is called like the handler.
+fn own_scope(handler: &Handler) -> String {
+    scope_like(&handler.name().to_string().replace("r#", ""))
+}
+
 /// A scope is checked once, and by a constant that no caller chooses.
 fn check_generic_scope(handler: &Handler, options: &Options, mistakes: &Mistakes) {
     let Some(Scope::Constant(path)) = &options.scope else {
@@ -85,6 +117,10 @@ fn check_generic_scope(handler: &Handler, options: &Options, mistakes: &Mistakes
     };
     let mut params = handler.sig.generics.type_params();
     let first = path.path.segments.first();
+    if first.is_some_and(|first| first.ident == "Self") {
+        let what = "`Self` cannot be used in `scope`; it is checked in an item of its own";
+        return mistakes.add(first, what, "write the type's name instead of `Self`");
+    }
     let Some(param) = params.find(|param| first.is_some_and(|first| first.ident == param.ident))
     else {
         return;
@@ -94,8 +130,7 @@ fn check_generic_scope(handler: &Handler, options: &Options, mistakes: &Mistakes
         code(path),
         param.ident
     );
-    let scope = scope_like(&handler.name().to_string().replace("r#", ""));
-    let help = format!("write the name: `scope = \"{scope}\"`");
+    let help = format!("write the name: `scope = \"{}\"`", own_scope(handler));
     mistakes.add(path, what, help);
 }
 
@@ -148,13 +183,13 @@ fn check_mode_of_options(handler: &Handler, options: &Options, mistakes: &Mistak
         return;
     }
     for name in [names::LEASE, names::ON_TAKEOVER] {
-        if handler.lease().is_none() && options.given(name).is_some() {
+        if handler.lease().is_none() && options.written(name).is_some() {
             let what = format!("`{name}` is about leases; `{}` has none", handler.name());
             let help = "remove it, or take `lease: &Lease<Postgres>` instead of the transaction";
             mistakes.add(options.given(name), what, help);
         }
     }
-    if handler.lease().is_some() && options.given(names::TIMEOUT).is_some() {
+    if handler.lease().is_some() && options.written(names::TIMEOUT).is_some() {
         let what = "`timeout` is about transactions; a lease is renewed while the handler runs";
         mistakes.add(options.given(names::TIMEOUT), what, "remove it");
     }

@@ -8,6 +8,7 @@ use proc_macro2::{Literal, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{Expr, ExprPath, Ident};
 
+use super::exits;
 use crate::diag::{Mistakes, list, nearest};
 use crate::handler::Handler;
 use crate::key::Key;
@@ -41,7 +42,10 @@ pub(crate) fn check(handler: &Handler, options: &Options, mistakes: &Mistakes) {
         return;
     };
     for (name, value) in expressions(options) {
-        check_question_mark(value, name, mistakes);
+        exits::check(value, name, mistakes);
+        if exits::check_header(value, name, mistakes) {
+            continue;
+        }
         let mut words = Vec::new();
         collect_words(value, &mut words);
         if name == names::KEY && check_header(value, &words, &arguments, mistakes) {
@@ -161,7 +165,7 @@ fn collect_words<'a>(value: &'a Expr, words: &mut Vec<&'a ExprPath>) {
 }
 
 /// The expressions that an expression reads; not the function that it calls.
-fn parts(value: &Expr) -> Vec<&Expr> {
+pub(super) fn parts(value: &Expr) -> Vec<&Expr> {
     match value {
         Expr::Field(field) => vec![&field.base],
         Expr::MethodCall(call) => std::iter::once(&*call.receiver).chain(&call.args).collect(),
@@ -178,22 +182,6 @@ fn parts(value: &Expr) -> Vec<&Expr> {
         Expr::Tuple(tuple) => tuple.elems.iter().collect(),
         Expr::Array(array) => array.elems.iter().collect(),
         _ => Vec::new(),
-    }
-}
-
-/// An option is computed before there is a response, and outside of the handler: an error would
-/// have nowhere to go.
-fn check_question_mark(value: &Expr, name: Name, mistakes: &Mistakes) {
-    if let Expr::Try(tried) = value {
-        let what = format!("`?` cannot leave `{name}`; nothing would answer the request");
-        let help = format!(
-            "let an extractor refuse the request, and use what it holds: `{}`",
-            name.example
-        );
-        mistakes.add(tried.question_token, what, help);
-    }
-    for part in parts(value) {
-        check_question_mark(part, name, mistakes);
     }
 }
 

@@ -2,8 +2,9 @@
 //! tell. axum's own types are recognised by their last name, as axum's
 //! `#[debug_handler]` does; other types are left to rustc.
 
-use syn::{GenericArgument, PathArguments, ReturnType, Type};
+use syn::{GenericArgument, Pat, PathArguments, ReturnType, Type};
 
+use super::borrowing::lent_inside;
 use super::mode::wrapped_connection;
 use super::parameters::impl_trait;
 use crate::diag::{Mistakes, code};
@@ -59,12 +60,20 @@ fn check_body_is_last(handler: &Handler, mistakes: &Mistakes) {
 /// A number or a list says nothing about where in the request it stands.
 fn check_plain_values(handler: &Handler, mistakes: &Mistakes) {
     for param in handler.extractors() {
-        let (pat, ty) = (code(param.pat()), code(param.ty()));
+        let ty = code(param.ty());
+        // `Path(id): i64` has said already where it is.
+        let pat = match param.pat() {
+            Pat::TupleStruct(pat) => code(&pat.elems),
+            pat => code(pat),
+        };
         let what = format!("`{ty}` is no extractor; it could be anywhere in the request");
         let help = match plain_value(param.ty()) {
-            Some(Plain::Scalar) => {
-                format!("say where it is: `Path({pat}): Path<{ty}>`")
-            }
+            Some(Plain::Scalar) => match param.pat() {
+                Pat::TupleStruct(it) => {
+                    format!("write `{}: {}<{ty}>`", code(it), code(&it.path))
+                }
+                _ => format!("say where it is: `Path({pat}): Path<{ty}>`"),
+            },
             Some(Plain::Bytes) => "take the body as it is: `body: axum::body::Bytes`".to_owned(),
             Some(Plain::Collection) => {
                 format!("say what it is made of: `Json({pat}): Json<{ty}>`")
@@ -73,6 +82,10 @@ fn check_plain_values(handler: &Handler, mistakes: &Mistakes) {
         };
         mistakes.add(param.ty(), what, help);
     }
+}
+
+pub(crate) fn is_plain_value(ty: &Type) -> bool {
+    plain_value(ty).is_some()
 }
 
 enum Plain {
@@ -171,6 +184,7 @@ pub(crate) fn acceptable(handler: &Handler) -> Vec<&Param> {
         let connection = wrapped_connection(handler).map(|(param, _)| param.index);
         plain_value(param.ty()).is_some()
             || impl_trait(param.ty()).is_some()
+            || lent_inside(handler, param).is_some()
             || connection == Some(param.index)
     };
     let (readers, mut parts): (Vec<_>, Vec<_>) = handler

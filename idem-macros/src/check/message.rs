@@ -94,20 +94,20 @@ fn impl_word() -> Ident {
 /// Options about what a message does not have.
 fn check_options(handler: &Handler, options: &Options, mistakes: &Mistakes) {
     for name in [names::RECORD, names::MAX_RESPONSE] {
-        if let Some(given) = options.given(name) {
+        if let Some(given) = options.written(name) {
             let what = format!("`{name}` is about responses; a message has none");
             mistakes.add(given, what, "remove it");
         }
     }
     // With `false` it is reported for every key that is computed.
     let reported = options.required == Some(false) && matches!(options.key, Some(Key::Computed(_)));
-    if let Some(given) = options.given(names::REQUIRED)
+    if let Some(given) = options.written(names::REQUIRED)
         && !reported
     {
         let what = "`required` is about headers; a message's key is always there";
         mistakes.add(given, what, "remove it");
     }
-    if let Some(given) = options.given(names::STORE) {
+    if let Some(given) = options.written(names::STORE) {
         let what = "`store` is about routers; a consumer passes the handle itself";
         let help = format!("remove it, and call `{}(&idempotency, …)`", handler.name());
         mistakes.add(given, what, help);

@@ -5,17 +5,19 @@ use quote::{ToTokens, format_ident};
 use syn::Type;
 
 use super::Features;
+use super::borrowing::holds_a_lease;
+use super::database;
 use super::parameters::{impl_trait, name_of};
 use crate::diag::{Mistakes, code};
 use crate::handler::{Handler, Param};
 use crate::inner::mentions;
-use crate::role::{Database, Misuse, Role, database, last_name, ungrouped};
+use crate::role::{Misuse, Role, last_name};
 
 pub(crate) fn check(handler: &Handler, features: Features, mistakes: &Mistakes) {
     check_mode(handler, features, mistakes);
     check_repeated_references(handler, mistakes);
     for param in &handler.params {
-        check_backend(param, features, mistakes);
+        database::check(handler, param, features, mistakes);
     }
 }
 
@@ -25,7 +27,7 @@ fn check_mode(handler: &Handler, features: Features, mistakes: &Mistakes) {
     let (name, suggestion) = (handler.name(), features.suggested_transaction());
     let meant = handler.params.iter().any(|param| match param.role {
         Role::Misused(misuse) => misuse.is_mode(),
-        _ => false,
+        _ => holds_a_lease(param),
     });
     match (handler.transaction(), handler.lease()) {
         (None, None) if let Some((param, wrapped)) = wrapped_connection(handler) => {
@@ -148,30 +150,4 @@ pub(super) fn check_http(handler: &Handler, features: Features, mistakes: &Mista
         let help = "write `idem-runtime = { …, features = [\"axum\"] }` in `Cargo.toml`";
         mistakes.add(name, what, help);
     }
-}
-
-/// The runtime speaks only to the databases whose feature is on.
-fn check_backend(param: &Param, features: Features, mistakes: &Mistakes) {
-    let wanted = match &param.role {
-        Role::Transaction(database) => *database,
-        Role::Lease(ty) => database(ty),
-        Role::Extractor | Role::Claim | Role::Misused(_) => return,
-    };
-    let (what, feature) = match wanted {
-        Database::Postgres if !features.postgres => ("PostgreSQL", "postgres"),
-        Database::Sqlite if !features.sqlite => ("SQLite", "sqlite"),
-        Database::MySql | Database::Any => {
-            let what = match wanted {
-                Database::Any => "`Any` does not say which database holds the key",
-                _ => "`idem-runtime` does not speak to MySQL",
-            };
-            let help = "use `&mut PgConnection` or `&mut SqliteConnection`";
-            return mistakes.add(ungrouped(param.ty()), what, help);
-        }
-        _ => return,
-    };
-    let what = format!("`idem-runtime` was built without {what}");
-    let help =
-        format!("write `idem-runtime = {{ …, features = [\"{feature}\"] }}` in `Cargo.toml`");
-    mistakes.add(ungrouped(param.ty()), what, help);
 }

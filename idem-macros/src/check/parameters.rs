@@ -2,18 +2,20 @@
 
 use syn::{GenericArgument, PathArguments, Type};
 
+use super::borrowing;
 use super::mode::wrapped_connection;
 use crate::diag::{Mistakes, code};
 use crate::handler::{Handler, Param};
 use crate::message::is_wanted;
 use crate::options::Options;
 use crate::patterns::bindings;
-use crate::role::{Misuse, Role, last_name, ungrouped};
+use crate::role::{Misuse, Role, last_name, ungrouped, with_lifetime};
 
 pub(crate) fn check(handler: &Handler, options: &Options, mistakes: &Mistakes) {
     for param in &handler.params {
         check_reference(handler, options, param, mistakes);
         check_impl_trait(handler, param, mistakes);
+        borrowing::check(handler, options, param, mistakes);
         check_conditional(param, mistakes);
         check_documented(param, mistakes);
     }
@@ -89,7 +91,8 @@ fn check_reference(handler: &Handler, options: &Options, param: &Param, mistakes
         return;
     }
     let (pat, ty) = (name_of(param), ungrouped(param.ty()));
-    let owned = match ty {
+    let with_lifetime = with_lifetime(ty);
+    let owned = match with_lifetime.as_ref().unwrap_or(ty) {
         Type::Reference(reference) => code(&reference.elem),
         other => code(other),
     };
@@ -109,16 +112,20 @@ fn check_reference(handler: &Handler, options: &Options, param: &Param, mistakes
             format!("write `{pat}: &{owned}`"),
         ),
         Misuse::Pool => (
-            format!("`{pat}` is a pool; what is written through it is outside the transaction"),
+            format!(
+                "`{pat}` is {}; what is written through it is outside the transaction",
+                pool(ty)
+            ),
             format!("take the transaction, `tx: &mut {}`", connection_of(ty)),
         ),
+        Misuse::Handle => handle(handler, options, &pat, &owned),
         Misuse::LeaseOfWhat => (
             format!("`{pat}` does not say whose lease it is"),
             format!("name the database: `{pat}: &Lease<Postgres>`"),
         ),
         Misuse::TransactionOfWhat => (
             format!("`{pat}` does not say whose transaction it is"),
-            format!("name the database: `{pat}: &mut Transaction<'_, Postgres>`"),
+            format!("name the database: `{pat}: &mut sqlx::Transaction<'_, Postgres>`"),
         ),
         Misuse::OfAConnection => {
             let database = match connection_of(ty) {
@@ -164,8 +171,31 @@ fn check_reference(handler: &Handler, options: &Options, param: &Param, mistakes
     mistakes.add(ty, what, help);
 }
 
+/// The handle is where the caller has it: in the router's state, or in the hand of a consumer's.
+fn handle(handler: &Handler, options: &Options, pat: &str, owned: &str) -> (String, String) {
+    let has_mode = handler.transaction().or(handler.lease()).is_some();
+    let (what, remedy) = if is_wanted(options) {
+        let name = handler.name();
+        let what =
+            format!("`{pat}` is the handle; the caller of `{name}` passes it, before the message");
+        (what, "remove it".to_owned())
+    } else {
+        let what = format!("`{pat}` is the handle; it is in the router's state");
+        (what, format!("write `State({pat}): State<{owned}>`"))
+    };
+    let transaction = || "take the transaction instead: `tx: &mut PgConnection`".to_owned();
+    (what, if has_mode { remedy } else { transaction() })
+}
+
+fn pool(ty: &Type) -> &'static str {
+    match last_name(reference_to(ty)) {
+        Some((name, _)) if name == "PoolConnection" => "a connection of a pool",
+        _ => "a pool",
+    }
+}
+
 /// What a reference points to, or the type itself.
-fn reference_to(ty: &Type) -> &Type {
+pub(super) fn reference_to(ty: &Type) -> &Type {
     match ty {
         Type::Reference(reference) => ungrouped(&reference.elem),
         other => other,

@@ -12,6 +12,7 @@ pub(crate) fn check(handler: &Handler, mistakes: &Mistakes) {
     check_async(handler, mistakes);
     check_qualifiers(handler, mistakes);
     check_receiver(handler, mistakes);
+    check_variadic(handler, mistakes);
     check_self_type(handler, mistakes);
     check_lifetimes(handler, mistakes);
     check_output(handler, mistakes);
@@ -61,6 +62,14 @@ fn check_receiver(handler: &Handler, mistakes: &Mistakes) {
     }
 }
 
+/// A request has no list of arguments without an end.
+fn check_variadic(handler: &Handler, mistakes: &Mistakes) {
+    if let Some(variadic) = &handler.sig.variadic {
+        let what = "`...` is for functions of C; an extractor says what it takes";
+        mistakes.add(variadic, what, "remove it");
+    }
+}
+
 /// The user's function is nested in the generated one, and a nested function
 /// cannot name the `Self` of the `impl` block around it.
 fn check_self_type(handler: &Handler, mistakes: &Mistakes) {
@@ -86,6 +95,9 @@ fn check_output(handler: &Handler, mistakes: &Mistakes) {
         );
         let help = "write what it answers with, such as `-> StatusCode`";
         mistakes.add(ty, what, help);
+    } else if let Some(any) = some_trait(ty) {
+        let what = format!("`{}` is a trait, and has no size of its own", code(ty));
+        mistakes.add(ty, what, format!("write `impl {any}`"));
     } else if let Some(borrowed) = borrowed(ty) {
         let what = format!(
             "`{}` borrows from an argument; the response outlives them all",
@@ -105,8 +117,17 @@ fn check_output(handler: &Handler, mistakes: &Mistakes) {
     }
 }
 
+/// The bounds of a `dyn IntoResponse`, or of an `IntoResponse` that lacks its `impl`.
+pub(crate) fn some_trait(ty: &Type) -> Option<String> {
+    match ungrouped(ty) {
+        Type::TraitObject(object) => Some(code(&object.bounds)),
+        Type::Path(path) if path.path.segments.last()?.ident == "IntoResponse" => Some(code(path)),
+        _ => None,
+    }
+}
+
 /// A part of the type whose lifetime is left out, and so is that of an argument.
-fn borrowed(ty: &Type) -> Option<&Type> {
+pub(super) fn borrowed(ty: &Type) -> Option<&Type> {
     let elided = |lifetime: &Lifetime| lifetime.ident == "_";
     match ungrouped(ty) {
         Type::Reference(reference) if reference.lifetime.as_ref().is_none_or(elided) => Some(ty),

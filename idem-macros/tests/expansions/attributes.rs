@@ -5,7 +5,10 @@ use idem_ui::{Account, App};
 use sqlx::PgConnection;
 use tracing::instrument;
 /// Creates a payment.
-fn create_payment<const N: usize>(
+fn create_payment<
+    R: Default + ::idem_runtime::__private::Send + 'static,
+    const N: usize,
+>(
     arg0: Account,
     arg2: ::idem_runtime::__private::Idempotent<
         State<App>,
@@ -14,13 +17,13 @@ fn create_payment<const N: usize>(
 ) -> ::idem_runtime::__private::Run {
     #[instrument(skip_all)]
     #[cfg_attr(test, must_use)]
-    async fn create_payment<const N: usize>(
+    async fn create_payment<R: Default, const N: usize>(
         account: Account,
         tx: &mut PgConnection,
         State(app): State<App>,
     ) -> impl IntoResponse {
         let _ = (&account,);
-        let _ = (account, tx, app);
+        let _ = (account, tx, app, R::default());
         [0; N]
     }
     {
@@ -47,7 +50,7 @@ fn create_payment<const N: usize>(
             _,
         >(move |tx, _| {
             ::idem_runtime::__private::respond(
-                ::idem_runtime::__private::pin(create_payment::<N>(arg0, tx, arg2)),
+                ::idem_runtime::__private::pin(create_payment::<R, N>(arg0, tx, arg2)),
                 ::idem_runtime::__private::IntoResponse::into_response,
             )
         })

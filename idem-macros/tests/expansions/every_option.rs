@@ -24,6 +24,8 @@ fn create_payment(
         let State(app) = &arg1;
         let Json(payment) = &arg3;
         let _ = (account, app, payment);
+        let handle: &::idem_runtime::__private::Idempotency<Postgres> = &(app
+            .idempotency);
         call.options({
                 const _: () = ::idem_runtime::__private::check_scope({
                     let scope: ::idem_runtime::__private::Text = SCOPE;
@@ -43,11 +45,7 @@ fn create_payment(
                         .max_response(16384)
                 }
             })
-            .store({
-                let handle: &::idem_runtime::__private::Idempotency<Postgres> = &(app
-                    .idempotency);
-                handle
-            })
+            .store(handle)
             .tenant(::idem_runtime::__private::TenantId::tenant_id(&(account.id)))
             .fingerprint(|writer: ::idem_runtime::__private::JsonWriter<'_, '_>| ::idem_runtime::__private::Fingerprinted::write(
                 &(&(payment.amount), &(payment.currency)),

@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -13,6 +12,7 @@ use super::owner::{Fenced, Owner, WORK_LIMIT};
 use crate::claim::Claim;
 use crate::engine::report;
 use crate::error::StoreError;
+use crate::recordable::Recordable;
 use crate::store::Backend;
 use crate::store::lease::StepRow;
 
@@ -115,7 +115,7 @@ impl<DB: Backend> Lease<DB> {
     /// A step that is dropped counts as begun and not finished.
     pub async fn step<T, E, F>(&self, name: &str, work: F) -> Result<T, StepError<E>>
     where
-        T: Serialize + DeserializeOwned,
+        T: Recordable,
         F: AsyncFnOnce() -> Result<T, E>,
     {
         if let Some(recorded) = self.enter(name).await? {
@@ -143,7 +143,7 @@ impl<DB: Backend> Lease<DB> {
     /// Dropping it before the work is done rolls back.
     pub async fn transaction<T, E, F>(&self, name: &str, work: F) -> Result<T, StepError<E>>
     where
-        T: Serialize + DeserializeOwned,
+        T: Recordable,
         F: AsyncFnOnce(&mut DB::Connection) -> Result<T, E>,
     {
         if let Some(recorded) = self.enter(name).await? {

@@ -1,6 +1,8 @@
 #![deny(warnings)]
 
+use idem_runtime::{Backend, Lease};
 use idem_ui::*;
+use sqlx::Transaction;
 
 trait Repository: Clone + Send + Sync + 'static {
     const NAME: &'static str;
@@ -38,6 +40,20 @@ where
     Ok(format!("{} {id} {LIMIT}", R::NAME))
 }
 
+#[idempotent(scope = "payments.refund", tenant = account.id)]
+async fn refund<DB: Backend>(account: Account, lease: &Lease<DB>) {
+    let _ = lease;
+}
+
+#[idempotent(scope = "payments.cancel", tenant = account.id)]
+async fn cancel<DB>(account: Account, tx: &mut Transaction<'_, DB>)
+where
+    DB: Backend,
+{
+    let _ = tx;
+}
+
 fn main() {
-    let _: Router<App> = Router::new().route("/", post(create::<Payments, 5>));
+    let _: Router<App> = Router::new()
+        .route("/", post(create::<Payments, 5>).put(refund::<Postgres>).patch(cancel::<Postgres>));
 }

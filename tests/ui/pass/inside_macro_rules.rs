@@ -28,6 +28,47 @@ wrapped! {
     async fn wrapped(_tx: &mut PgConnection) {}
 }
 
+macro_rules! written {
+    (
+        $(#[$attr:meta])*
+        $vis:vis async fn $name:ident($($pat:ident: $ty:ty),*) -> $returned:ty $body:block
+    ) => {
+        $(#[$attr])*
+        $vis async fn $name($($pat: $ty),*) -> $returned $body
+    };
+}
+
+written! {
+    #[idempotent(scope = "written", tenant = account.id)]
+    pub async fn written(account: Account, _tx: &mut PgConnection, body: String) -> String { body }
+}
+
+macro_rules! options {
+    ($header:literal, $key:expr, $flag:literal, $tenant:path, $time:literal, $size:expr, $record:expr) => {
+        #[idempotent(
+            scope = "header",
+            tenant = $tenant(account),
+            key = header($header),
+            required = $flag,
+            wait = $time,
+            max_response = $size,
+            record = $record
+        )]
+        async fn header(account: Account, _tx: &mut PgConnection) {}
+
+        #[idempotent(scope = "header", tenant = shared, key = header($key))]
+        async fn key(_tx: &mut PgConnection) {}
+    };
+}
+
+fn id(account: &Account) -> i64 {
+    account.id
+}
+
+options!("x-key", "x-key", false, id, "1s", "1MiB", "all");
+
 fn main() {
-    let _: Router<App> = Router::new().route("/", post(create).put(wrapped));
+    let _: Router<App> = Router::new()
+        .route("/", post(create).put(wrapped).patch(written))
+        .route("/options", post(header).put(key));
 }

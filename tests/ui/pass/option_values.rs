@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::Extension;
 use idem_ui::*;
 
 const SCOPE: &str = "payments.create";
@@ -49,6 +50,20 @@ async fn find(account: &Account) -> String {
 #[idempotent(scope = "awaited", tenant = find(account).await, key = account.id.to_string())]
 async fn awaited(account: Account, _tx: &mut PgConnection) {}
 
+/// An argument is seen by reference.
+#[idempotent(scope = "kept", tenant = account.id, ttl = *keep)]
+async fn kept(account: Account, Extension(keep): Extension<Duration>, _tx: &mut PgConnection) {}
+
+/// A macro awaits what it does not show.
+#[idempotent(scope = "joined", tenant = tokio::join!(find(account)).0, key = account.id)]
+async fn joined(account: Account, _tx: &mut PgConnection) {}
+
+/// The handle of a clone, which lives long enough.
+#[idempotent(scope = "cloned", tenant = account.id, store = app.idempotency.clone())]
+async fn cloned(State(app): State<App>, account: Account, _tx: &mut PgConnection) {}
+
 fn main() {
-    let _: Router<App> = Router::new().route("/", post(constants).put(expressions).patch(captured).delete(awaited));
+    let _: Router<App> = Router::new()
+        .route("/", post(constants).put(expressions).patch(captured).delete(awaited))
+        .route("/more", post(joined).put(cloned).patch(kept));
 }

@@ -3,7 +3,7 @@
 use axum::extract::FromRef;
 use idem_runtime::Claim;
 use idem_ui::*;
-use sqlx::{Connection, Transaction};
+use sqlx::{Connection, PgTransaction, Transaction};
 
 #[derive(Clone, FromRef)]
 struct Both {
@@ -42,6 +42,18 @@ async fn alias(account: Account, tx: &mut alias::Transaction<'_>) {
     let _ = tx;
 }
 
+#[idempotent(scope = "named", tenant = account.id)]
+async fn named(account: Account, tx: &mut PgTransaction<'_>) {
+    let _ = tx;
+}
+
+#[idempotent(scope = "named-too", tenant = account.id)]
+async fn named_too(account: Account, tx: &mut sqlx::SqliteTransaction<'_>) {
+    let _ = tx;
+}
+
 fn main() {
-    let _: Router<Both> = Router::new().route("/", post(first).put(last).patch(middle).delete(alias));
+    let _: Router<Both> = Router::new()
+        .route("/", post(first).put(last).patch(middle).delete(alias))
+        .route("/named", post(named).put(named_too));
 }

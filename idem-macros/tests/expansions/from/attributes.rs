@@ -12,11 +12,11 @@ use tracing::instrument;
 #[instrument(skip_all)]
 #[axum::debug_handler]
 #[cfg_attr(test, must_use)]
-async fn create_payment<const N: usize>(
+async fn create_payment<R: Default, const N: usize>(
     account: Account,
     tx: &mut PgConnection,
     State(app): State<App>,
 ) -> impl IntoResponse {
-    let _ = (account, tx, app);
+    let _ = (account, tx, app, R::default());
     [0; N]
 }

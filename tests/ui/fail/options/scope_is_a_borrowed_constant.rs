@@ -1,0 +1,12 @@
+#![allow(dead_code, unused_variables)]
+
+use idem_ui::*;
+
+const PAY: &str = "pay";
+
+#[idempotent(scope = &PAY, tenant = account.id)]
+async fn pay(account: Account, tx: &mut PgConnection) {}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,11 @@
+#![allow(dead_code, unused_variables)]
+
+use idem_runtime::Claim;
+use idem_ui::*;
+
+#[idempotent(scope = "pay", tenant = account.id)]
+async fn pay(account: Account, claim: Option<&Claim>, tx: &mut PgConnection) {}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

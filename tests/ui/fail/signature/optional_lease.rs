@@ -1,0 +1,11 @@
+#![allow(dead_code, unused_variables)]
+
+use idem_runtime::Lease;
+use idem_ui::*;
+
+#[idempotent(scope = "pay", tenant = account.id)]
+async fn pay(account: Account, lease: Option<&Lease<Postgres>>) {}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}
