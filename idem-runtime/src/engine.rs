@@ -132,7 +132,8 @@ impl<DB: Backend> Idempotency<DB> {
                     }
                 }
                 Entrance::Entered(ticket, mut progress) => {
-                    let attempt = work.attempt(self.clone(), job.clone(), ticket);
+                    // In a box, since it is large, and each wrapper would copy it.
+                    let attempt = work.attempt(self.clone(), job.clone(), ticket).boxed();
                     let attempt = self.clone().waking(attempt);
                     let task = self.tasks().spawn(attempt.in_current_span());
                     // The task says itself that the store is silent, unless it does not get to run.

@@ -8,6 +8,7 @@ use crate::handle::{Idempotency, Writing};
 use crate::observe;
 use crate::record::Disposition;
 use crate::store::{AtSavepoint, Backend, Limits, store_error};
+use futures_util::FutureExt;
 use tracing::Instrument;
 
 impl<DB: Backend> Idempotency<DB> {
@@ -22,7 +23,7 @@ impl<DB: Backend> Idempotency<DB> {
             return Answer::Refused(Refusal::ShuttingDown);
         }
         let scope = job.policy.scope;
-        let attempt = self.clone().attempt_unclaimed(job, work);
+        let attempt = self.clone().attempt_unclaimed(job, work).boxed();
         let attempt = self.clone().waking(attempt);
         let task = self.tasks().spawn(attempt.in_current_span());
         drop(token);
