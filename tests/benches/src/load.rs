@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -39,7 +40,11 @@ pub enum Keys {
 pub struct Storm {
     pub path: String,
     pub clients: usize,
+    /// Between a client's requests.
     pub pause_ms: u64,
+    /// The plan's, and as long as its load.
+    pub port: u16,
+    pub seconds: f64,
 }
 
 /// What a load process saw.
@@ -70,19 +75,39 @@ impl Seen {
 }
 
 impl Plan {
-    /// Runs the plan in a process of its own.
+    /// Runs the plan in a process of its own, and its storm in another: the one that measures must
+    /// not wait for its own storm.
     ///
     /// # Errors
-    /// When the process fails.
+    /// When a process fails.
     pub async fn run(&self) -> Result<Seen, Failure> {
-        let program = std::env::current_exe()?;
-        let output = Command::new(program)
-            .args(["load", &serde_json::to_string(self)?])
-            .stderr(std::process::Stdio::inherit())
-            .output()
-            .await?;
-        Ok(serde_json::from_slice(&output.stdout)?)
+        let storm = self.storm.as_ref().map(|storm| Storm {
+            port: self.port,
+            seconds: WARM_UP.as_secs_f64() + self.seconds,
+            ..storm.clone()
+        });
+        let storming = async {
+            match storm {
+                Some(storm) => process("storm", &storm).await,
+                None => Ok(BTreeMap::new()),
+            }
+        };
+        let (seen, storm_statuses) = tokio::join!(process("load", self), storming);
+        Ok(Seen {
+            storm_statuses: storm_statuses?,
+            ..seen?
+        })
     }
+}
+
+/// Runs this program with a task, and reads what it saw.
+async fn process<T: DeserializeOwned>(command: &str, task: &impl Serialize) -> Result<T, Failure> {
+    let output = Command::new(std::env::current_exe()?)
+        .args([command, &serde_json::to_string(task)?])
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .await?;
+    Ok(serde_json::from_slice(&output.stdout)?)
 }
 
 /// Before it counts, a load process lets caches fill.
@@ -109,27 +134,6 @@ pub async fn generate(plan: Plan) -> Result<Seen, Failure> {
     let counts_from = Instant::now() + WARM_UP;
     let until = counts_from + Duration::from_secs_f64(plan.seconds);
 
-    let storm: Vec<_> = plan
-        .storm
-        .iter()
-        .flat_map(|storm| {
-            let (key, cookie) = (Uuid::new_v4().to_string(), cookie.clone());
-            (0..storm.clients).map(move |_| {
-                let (port, path, pause, key) =
-                    (plan.port, storm.path.clone(), storm.pause_ms, key.clone());
-                let cookie = cookie.clone();
-                tokio::spawn(async move {
-                    let mut statuses: BTreeMap<u16, u64> = BTreeMap::new();
-                    let mut client = Client::connect(port, &path, &cookie).await?;
-                    while Instant::now() < until {
-                        *statuses.entry(client.post(1, &key).await?).or_default() += 1;
-                        tokio::time::sleep(Duration::from_millis(pause)).await;
-                    }
-                    Ok::<_, Failure>(statuses)
-                })
-            })
-        })
-        .collect();
     let measured: Vec<_> = (0..plan.connections)
         .map(|number| {
             let (port, path, keys) = (plan.port, plan.path.clone(), plan.keys);
@@ -186,12 +190,6 @@ pub async fn generate(plan: Plan) -> Result<Seen, Failure> {
             *statuses.entry(status).or_default() += count;
         }
     }
-    let mut storm_statuses: BTreeMap<u16, u64> = BTreeMap::new();
-    for client in storm {
-        for (status, count) in client.await?? {
-            *storm_statuses.entry(status).or_default() += count;
-        }
-    }
     took.sort_unstable();
     let quantile = |part: f64| {
         took.get((took.len() as f64 * part) as usize)
@@ -204,8 +202,39 @@ pub async fn generate(plan: Plan) -> Result<Seen, Failure> {
         p50_us: quantile(0.5),
         p99_us: quantile(0.99),
         statuses,
-        storm_statuses,
+        storm_statuses: BTreeMap::new(),
     })
+}
+
+/// Repeats one request from many clients, and counts the answers by their status.
+///
+/// # Errors
+/// When the server hangs up.
+pub async fn storm(storm: Storm) -> Result<BTreeMap<u16, u64>, Failure> {
+    let until = Instant::now() + Duration::from_secs_f64(storm.seconds);
+    let pause = Duration::from_millis(storm.pause_ms);
+    let key = Uuid::new_v4().to_string();
+    let clients: Vec<_> = (0..storm.clients)
+        .map(|_| {
+            let (storm, key) = (storm.clone(), key.clone());
+            tokio::spawn(async move {
+                let mut statuses: BTreeMap<u16, u64> = BTreeMap::new();
+                let mut client = Client::connect(storm.port, &storm.path, "none=0").await?;
+                while Instant::now() < until {
+                    *statuses.entry(client.post(1, &key).await?).or_default() += 1;
+                    tokio::time::sleep(pause).await;
+                }
+                Ok::<_, Failure>(statuses)
+            })
+        })
+        .collect();
+    let mut statuses: BTreeMap<u16, u64> = BTreeMap::new();
+    for client in clients {
+        for (status, count) in client.await?? {
+            *statuses.entry(status).or_default() += count;
+        }
+    }
+    Ok(statuses)
 }
 
 /// The cookie of a new session, where the application has sessions.

@@ -57,6 +57,12 @@ fn command(arguments: &[&str]) -> Result<(), Failure> {
             println!("{}", serde_json::to_string(&seen)?);
             Ok(())
         }
+        ["storm", storm] => {
+            let storm = serde_json::from_str(storm)?;
+            let seen = threads(false)?.block_on(load::storm(storm))?;
+            println!("{}", serde_json::to_string(&seen)?);
+            Ok(())
+        }
         ["instructions", what, requests] => {
             threads(false)?.block_on(instructions::work(what, requests.parse()?))
         }

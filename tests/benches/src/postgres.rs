@@ -94,18 +94,25 @@ pub async fn hot_key(program: &str, cluster: &Cluster, effort: Effort) -> Result
         ping: true,
     };
     let idem = Server::start(program, "idem", &database).await?;
+    let beside = |name: &str, path: &str| {
+        let mut contender = Contender::new(name, &idem, "/payments", Keys::Fresh);
+        contender.plan.storm = Some(Storm {
+            path: path.to_owned(),
+            clients: 64,
+            pause_ms: 50,
+            port: 0,
+            seconds: 0.0,
+        });
+        contender
+    };
     let mut contenders = [
         Contender::new("alone", &idem, "/payments", Keys::Fresh),
-        Contender::new("64 clients repeat one key", &idem, "/payments", Keys::Fresh),
+        beside("64 clients repeat one key", "/slow"),
+        beside("64 clients are refused without idem", "/refusing"),
     ];
-    contenders[1].plan.storm = Some(Storm {
-        path: "/slow".to_owned(),
-        clients: 64,
-        pause_ms: 50,
-    });
     let effort = Effort {
         rounds: effort.rounds * 2,
-        ..effort
+        seconds: effort.seconds * 2.0,
     };
     alternate(&mut contenders, 1, effort).await?;
     let rows: Vec<Vec<String>> = contenders

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::extract::FromRef;
 use axum::http::StatusCode;
+use axum::http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use axum::routing::post;
 use axum::{Json, Router};
 use idem_runtime::{Idempotency, Lease, idempotent};
@@ -68,6 +69,15 @@ async fn slow(
     ))
 }
 
+/// Refuses at once and does nothing else, as the least that a server can do about a storm.
+async fn refusing() -> (StatusCode, [(HeaderName, &'static str); 2], String) {
+    let headers = [
+        (CONTENT_TYPE, "application/problem+json"),
+        (RETRY_AFTER, "1"),
+    ];
+    (StatusCode::CONFLICT, headers, "x".repeat(300))
+}
+
 /// Makes the application.
 ///
 /// # Errors
@@ -80,5 +90,6 @@ pub async fn app(pool: PgPool) -> Result<Router, Failure> {
         .route("/transfers", post(atomic_transfer))
         .route("/leased", post(leased))
         .route("/slow", post(slow))
+        .route("/refusing", post(refusing))
         .with_state(App { idempotency }))
 }
