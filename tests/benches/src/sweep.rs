@@ -12,7 +12,11 @@ use crate::report;
 use crate::rounds::median;
 use crate::serve::{Database, Server, pool};
 
-/// Prints the rate, and the p99 of fresh requests before and beside it.
+/// About as long as a batch of the sweep.
+const COUNT: &str = "select count(*) from generate_series(1, 30000)";
+
+/// Prints the rate, and the p99 of fresh requests before it, beside it, and, as a control, beside a
+/// connection that keeps the server as busy and touches no row, lock, or log.
 ///
 /// # Errors
 /// When a process fails.
@@ -43,6 +47,7 @@ pub async fn rate(
         storm: None,
     };
     let (mut rates, mut quiet, mut beside) = (Vec::new(), Vec::new(), Vec::new());
+    let mut control = Vec::new();
     for _ in 0..rounds {
         // A round with a load and one without: the rate is the sweeper's alone only without.
         fill(&pool, keys).await?;
@@ -59,16 +64,19 @@ pub async fn rate(
         let load = tokio::spawn(async move { load.run().await });
         while !load.is_finished() && handle.sweep().await? > 0 {}
         beside.push(load.await??.p99_us);
+
+        let load = plan(4, 1.0);
+        let load = tokio::spawn(async move { load.run().await });
+        while !load.is_finished() {
+            pool.execute(COUNT).await?;
+        }
+        control.push(load.await??.p99_us);
         pool.execute("delete from idempotency_keys where expires_at < now()")
             .await?;
         pool.execute("vacuum idempotency_keys").await?;
     }
-    let ratio = median(
-        beside
-            .iter()
-            .zip(&quiet)
-            .map(|(beside, quiet)| beside / quiet),
-    );
+    let ratio = |of: &[f64]| median(of.iter().zip(&quiet).map(|(of, quiet)| of / quiet));
+    let ratios = [ratio(&beside), ratio(&control)];
     report::table(
         "Sweep",
         &[
@@ -77,13 +85,17 @@ pub async fn rate(
             "others' p99 µs, quiet",
             "beside the sweep",
             "ratio",
+            "beside a connection that counts",
+            "ratio",
         ],
         &[vec![
             keys.to_string(),
             format!("{:.0}", median(rates)),
             format!("{:.0}", median(quiet)),
             format!("{:.0}", median(beside)),
-            format!("{ratio:.2}"),
+            format!("{:.2}", ratios[0]),
+            format!("{:.0}", median(control)),
+            format!("{:.2}", ratios[1]),
         ]],
     );
     Ok(())
