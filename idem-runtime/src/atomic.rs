@@ -176,7 +176,7 @@ impl<DB: Backend> Idempotency<DB> {
             if turn.is_none() {
                 // Not with a connection in hand, which a reader could use.
                 drop(conn);
-                turn = Some(self.turn_to_write().await?);
+                turn = self.turn_to_write().await?;
                 conn = self.acquire().await?;
             }
         }

@@ -84,11 +84,7 @@ impl<DB: Backend> Idempotency<DB> {
     pub async fn migrate(&self) -> Result<(), StoreError> {
         let handle = self.clone();
         self.detached(async move {
-            let _turn = if DB::SINGLE_WRITER {
-                Some(handle.turn_to_write().await?)
-            } else {
-                None
-            };
+            let _turn = handle.turn_to_write().await?;
             DB::migrate(handle.pool(), handle.statements())
                 .await
                 .map_err(store_error::<DB>)
@@ -176,10 +172,14 @@ impl<DB: Backend> Idempotency<DB> {
         }
     }
 
-    /// Waits in memory for the one writer, instead of on a connection.
-    pub(crate) async fn turn_to_write(&self) -> Result<OwnedSemaphorePermit, StoreError> {
+    /// Waits in memory for the turn to write, instead of on a connection; nothing to wait for where
+    /// there may be many writers.
+    pub(crate) async fn turn_to_write(&self) -> Result<Option<OwnedSemaphorePermit>, StoreError> {
+        if !DB::SINGLE_WRITER {
+            return Ok(None);
+        }
         match timeout(ACQUIRE_LIMIT, Arc::clone(&self.0.writer).acquire_owned()).await {
-            Ok(Ok(turn)) => Ok(turn),
+            Ok(Ok(turn)) => Ok(Some(turn)),
             Ok(Err(_)) | Err(_) => Err(StoreError::new(
                 StoreErrorKind::Aborted,
                 sqlx::Error::PoolTimedOut,
@@ -194,11 +194,7 @@ impl<DB: Backend> Idempotency<DB> {
 
     /// Begins a transaction without a claim.
     pub(crate) async fn begin(&self, limits: Limits) -> Result<Writing<DB>, StoreError> {
-        let turn = if DB::SINGLE_WRITER {
-            Some(self.turn_to_write().await?)
-        } else {
-            None
-        };
+        let turn = self.turn_to_write().await?;
         let conn = self.acquire().await?;
         let tx = DB::open_unclaimed(conn, limits)
             .await

@@ -56,11 +56,7 @@ impl<DB: Backend> Idempotency<DB> {
     async fn sweep_batch(&self) -> Result<Batch, StoreError> {
         let handle = self.clone();
         self.detached_in_time(async move {
-            let _turn = if DB::SINGLE_WRITER {
-                Some(handle.turn_to_write().await?)
-            } else {
-                None
-            };
+            let _turn = handle.turn_to_write().await?;
             let conn = handle.acquire().await?;
             let messages = async {
                 // Not on its own: the transaction of a statement takes the defaults of the server.

@@ -60,11 +60,7 @@ impl<DB: Backend> Outbox<'_, DB> {
         let handle = self.handle.clone();
         self.handle
             .detached_in_time(async move {
-                let _turn = if DB::SINGLE_WRITER {
-                    Some(handle.turn_to_write().await?)
-                } else {
-                    None
-                };
+                let _turn = handle.turn_to_write().await?;
                 let mut conn = handle.acquire().await?;
                 let sql = &handle.statements().outbox;
                 outbox::resend::<DB>(&mut conn, sql, &id.to_string())

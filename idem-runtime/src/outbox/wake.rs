@@ -14,6 +14,7 @@ use tokio::task_local;
 use tokio::time::sleep;
 use tracing::Instrument;
 
+use crate::error::StoreError;
 use crate::handle::Idempotency;
 use crate::store::{Backend, store_error};
 
@@ -87,14 +88,14 @@ impl<DB: Backend> Idempotency<DB> {
             if owed.is_empty() {
                 return;
             }
-            if let Err(error) = self.execute_all(owed).await {
+            if let Err(error) = self.notify(owed).await {
                 tracing::debug!(%error, "relays are not woken and find the messages by polling");
             }
             sleep(PAUSE).await;
         }
     }
 
-    async fn execute_all(&self, statements: Vec<SqlStr>) -> Result<(), crate::error::StoreError> {
+    async fn notify(&self, statements: Vec<SqlStr>) -> Result<(), StoreError> {
         let mut conn = self.acquire().await?;
         for statement in &statements {
             DB::execute(&mut conn, statement, &[])

@@ -265,6 +265,7 @@ pub(crate) async fn insert<DB: Store>(
         Bind::Text(row.headers),
         Bind::Bytes(Some(row.payload)),
     ];
+    // A database with one writer has no notifications.
     let insert = if DB::SINGLE_WRITER || leave(&sql.wake) {
         &sql.insert
     } else {

@@ -33,17 +33,6 @@ async fn tell(tx: &mut PgConnection, payment: &Payment) -> Result<(), sqlx::Erro
     outbox::publish(tx, message).await.map(drop)
 }
 
-async fn silent(
-    State(pool): State<PgPool>,
-    account: Account,
-    Json(payment): Json<CreatePayment>,
-) -> Paid {
-    let mut tx = pool.begin().await?;
-    let paid = pay(&mut tx, &account, &payment).await?;
-    tx.commit().await?;
-    Ok((StatusCode::CREATED, Json(paid)))
-}
-
 async fn own(
     State(pool): State<PgPool>,
     account: Account,
@@ -75,7 +64,6 @@ pub async fn app(pool: PgPool) -> Result<Router, Failure> {
     let idempotency = Idempotency::new(pool.clone());
     idempotency.migrate().await?;
     Ok(Router::new()
-        .route("/silent", post(silent))
         .route("/own", post(own))
         .route("/handler", post(handler))
         .with_state(App { idempotency, pool }))
@@ -91,12 +79,13 @@ pub async fn throughput(program: &str, cluster: &Cluster, effort: Effort) -> Res
         connections: 16,
         ping: true,
     };
+    let limit = Server::start(program, "limit", &database).await?;
     let server = Server::start(program, "messages", &database).await?;
     let mut contenders = [
         Contender::new(
             "own transaction, no message",
-            &server,
-            "/silent",
+            &limit,
+            "/payments",
             Keys::Fresh,
         ),
         Contender::new("own transaction, a message", &server, "/own", Keys::Fresh),
