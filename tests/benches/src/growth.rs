@@ -73,6 +73,7 @@ async fn fill(url: &str, port: u16, size: u64) -> Result<(), Failure> {
         connections: 1,
         seconds: 0.1,
         keys: Keys::Replay,
+        round: 0,
         storm: None,
     };
     seed.run().await?;

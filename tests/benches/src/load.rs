@@ -22,6 +22,8 @@ pub struct Plan {
     pub connections: usize,
     pub seconds: f64,
     pub keys: Keys,
+    /// Which round this is, counted from zero.
+    pub round: usize,
     /// Clients that repeat one request beside the measured ones.
     pub storm: Option<Storm>,
 }
@@ -32,7 +34,9 @@ pub enum Keys {
     Fresh,
     /// Keys that are finished before the clock starts.
     Replay,
-    /// Keys that an earlier measurement stored: `fill-<number>` below this one.
+    /// Keys that were stored beforehand: `fill-<number>` below this one, which is a power of ten.
+    /// Each is asked for about once in five rounds, so that the server has not lately seen it,
+    /// however many there are.
     Stored(u64),
 }
 
@@ -113,6 +117,10 @@ async fn process<T: DeserializeOwned>(command: &str, task: &impl Serialize) -> R
 /// Before it counts, a load process lets caches fill.
 const WARM_UP: Duration = Duration::from_millis(150);
 
+/// Spreads consecutive numbers over all keys, each once: it has no factor in common with a power
+/// of ten.
+const SPREAD: u64 = 7919;
+
 /// How many finished keys a replay picks from.
 const REPLAYED: usize = 256;
 
@@ -166,7 +174,8 @@ pub async fn generate(plan: Plan) -> Result<Seen, Failure> {
                             client.post(*account, key).await?
                         }
                         Keys::Stored(count) => {
-                            let key = Uuid::new_v4().as_u64_pair().0 % count;
+                            let nth = count / 5 * plan.round as u64 + turn as u64;
+                            let key = nth * SPREAD % count;
                             client.post(0, &format!("fill-{key}")).await?
                         }
                     };

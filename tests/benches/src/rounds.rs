@@ -32,6 +32,7 @@ impl<'a> Contender<'a> {
                 connections: 1,
                 seconds: 1.0,
                 keys,
+                round: 0,
                 storm: None,
             },
             seen: Vec::new(),
@@ -60,6 +61,7 @@ pub async fn alternate(
             let contender = &mut contenders[(round + turn) % count];
             contender.plan.connections = connections;
             contender.plan.seconds = effort.seconds;
+            contender.plan.round = round;
             let before = cpu::nanoseconds(contender.server).await?;
             let mut seen = contender.plan.run().await?;
             let took = cpu::nanoseconds(contender.server).await? - before;

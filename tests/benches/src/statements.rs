@@ -47,6 +47,7 @@ pub async fn of_a_request(program: &str, cluster: &Cluster) -> Result<(), Failur
             connections: 1,
             seconds: 0.1,
             keys,
+            round: 0,
             storm: None,
         };
         plan.run().await?;

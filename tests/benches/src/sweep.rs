@@ -44,6 +44,7 @@ pub async fn rate(
         connections,
         seconds,
         keys: Keys::Fresh,
+        round: 0,
         storm: None,
     };
     let (mut rates, mut quiet, mut beside) = (Vec::new(), Vec::new(), Vec::new());
