@@ -90,16 +90,35 @@ impl<DB: Backend> Owner<DB> {
         lease::renew(&mut writing.tx, sql, &self.fence, terms).await
     }
 
-    /// Notes that a step begins, under a whole lease.
-    pub(super) async fn begin_step(&self, name: &str) -> Result<Fenced, StoreError> {
+    /// Notes that a step begins, under a whole lease. It goes on trying while the database does not
+    /// answer: nothing is called yet, but a step that is noted parks the key under `reconcile`.
+    pub(super) async fn begin_step(self: Arc<Self>, name: String) -> Result<Fenced, StoreError> {
+        // Once for all tries, and before the first: any of them may open the question.
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        let name: Arc<str> = name.into();
+        self.insist(|owner| owner.try_to_begin(Arc::clone(&name)))
+            .await
+    }
+
+    async fn try_to_begin(self: Arc<Self>, name: Arc<str>) -> Result<Fenced, StoreError> {
         let mut writing = self.begin().await?;
+        let open = self.begun.load(Ordering::SeqCst);
         let sql = &self.handle.statements().lease;
-        let open = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
         let begun = match self.renew_in(&mut writing, open).await {
-            Ok(true) => lease::begin_step(&mut writing.tx, sql, &self.fence, name).await,
+            Ok(true) => {
+                lease::begin_step(&mut writing.tx, sql, &self.fence, &name)
+                    .await
+                    // Behind the fence a step with a result is ours: this try comes after a later one.
+                    .map(|_| true)
+            }
             other => other,
         };
-        self.end(writing, begun).await
+        let begun = self.end(writing, begun).await?;
+        if begun == Fenced::Done && open > 0 && self.begun.load(Ordering::SeqCst) == 0 {
+            // It came through after the end of the step, and kept the key for a closed question.
+            return self.renew().await;
+        }
+        Ok(begun)
     }
 
     /// Records a step's result, and goes on trying while the database does not answer: what the step

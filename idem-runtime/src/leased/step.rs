@@ -122,7 +122,7 @@ impl<DB: Backend> Lease<DB> {
             return Ok(recorded);
         }
         let (owner, step) = (Arc::clone(&self.owner), name.to_owned());
-        let begun = async move { owner.begin_step(&step).await };
+        let begun = async move { owner.begin_step(step).await };
         passed(self.detached(begun).await?)?;
         let value = work().await.map_err(StepError::Work)?;
         let result = serde_json::to_vec(&value).map_err(StepError::Serialize)?;

@@ -200,7 +200,7 @@ impl Moves<'_> {
                 "END_STEP, error",
             )
         };
-        // Who has called says once more that it did, when it gets no answer.
+        // Who has called says once more that it did, when it gets no answer; and who is about to.
         let calls = worker.stage == Stage::RecordsCharge;
         if !passes && calls && holds {
             self.add(who, "END_STEP once more", |next| {
@@ -210,11 +210,19 @@ impl Moves<'_> {
             });
             return;
         }
+        if !passes && begins && holds {
+            self.add(who, "BEGIN_STEP once more", |next| {
+                next.world.tables = tables;
+                next.go(number, then);
+            });
+            return;
+        }
         if !passes {
             self.loses(number, "step refused");
             return;
         }
-        let again = calls.then_some((lost, Stage::Called));
+        let before = if begins { Stage::Charge } else { Stage::Called };
+        let again = (calls || begins).then_some((lost, before));
         for (what, stage) in [(what, then), (lost, Stage::Release)]
             .into_iter()
             .chain(again)
@@ -233,8 +241,8 @@ impl Moves<'_> {
         if holds {
             self.add(who, "session ends", |next| next.go(number, Stage::Release));
         }
-        if holds && calls {
-            self.add(who, "session ends", |next| next.go(number, Stage::Called));
+        if holds && (calls || begins) {
+            self.add(who, "session ends", |next| next.go(number, before));
         }
     }
 

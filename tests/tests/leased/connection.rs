@@ -26,16 +26,20 @@ stamp!(
     a_claim_on_a_silent_connection_keeps_no_key_in_memory,
     a_claim_that_comes_too_late_is_given_back,
     a_step_on_a_silent_connection_ends,
+    the_beginning_of_a_step_is_tried_again,
+    the_beginning_of_a_step_on_a_silent_connection_is_tried_again,
     the_end_of_a_step_is_tried_again,
     the_end_of_a_step_on_a_silent_connection_is_tried_again,
     a_run_that_cannot_see_its_key_any_more_has_no_known_outcome,
     a_run_that_went_past_a_step_that_it_cannot_read_stores_nothing,
     a_store_on_a_silent_connection_is_tried_again,
     a_renewal_on_a_silent_connection_loses_no_lease,
+    a_transaction_that_locks_the_key_has_two_thirds_of_the_lease,
+    a_release_that_fails_leaves_the_answer_to_the_handler,
 );
 
-/// The points before a step's own commits that are tried once: of a transaction, of a beginning.
-const BEFORE_A_COMMIT: [&str; 3] = ["claimed", "reserved", "recorded"];
+/// The points before commits that are tried once: those of transaction steps.
+const BEFORE_A_COMMIT: [&str; 2] = ["claimed", "recorded"];
 
 impl Line {
     /// Longer than the test, so that no heartbeat comes in between.
@@ -52,6 +56,26 @@ impl Line {
         self.proxy.fail("commit", fault);
         gate.open();
         running
+    }
+
+    /// Orders, whatever a take-over does with them, that are made by their first attempt although
+    /// the next commit after the point fails.
+    async fn assert_goes_on_over(&self, point: &str, fault: &Fault) {
+        let gate = self.app.order.gates.at(point);
+        let orders = [self.app.order("k"), self.app.reconciled("k")];
+        for (number, order) in orders.into_iter().enumerate() {
+            gate.close();
+            let running = order.start();
+            gate.until_arrived(number + 1).await;
+            self.proxy.fail("commit", fault.clone());
+            gate.open();
+            let answer = running.answer().await;
+            assert!(!self.proxy.is_armed(), "no commit was sent");
+            assert_eq!(answer.status, 201, "{fault:?}: {answer:?}");
+            assert_eq!(answer.json::<Value>()["attempt"], 1, "{fault:?}");
+        }
+        let calls = self.app.order.gates.at("charging").arrived();
+        assert_eq!((calls, self.database.effects().await), (2, 4), "{fault:?}");
     }
 
     /// An order that was made by this attempt, stands once, and is replayed.
@@ -179,31 +203,31 @@ async fn a_step_on_a_silent_connection_ends(kind: Kind) {
         let attempt = if point == "claimed" { 1 } else { 2 };
         line.assert_made(&answer, attempt).await;
     };
-    let [first, second, third] = BEFORE_A_COMMIT;
-    tokio::join!(after(first), after(second), after(third));
+    let [first, second] = BEFORE_A_COMMIT;
+    tokio::join!(after(first), after(second));
+}
+
+/// Nothing was called: neither the run nor its key ends because the note of it got no answer.
+async fn the_beginning_of_a_step_is_tried_again(kind: Kind) {
+    for fault in [Fault::CutBefore, Fault::CutAfter] {
+        let line = Line::without_heartbeat(kind).await;
+        line.assert_goes_on_over("reserved", &fault).await;
+    }
+}
+
+async fn the_beginning_of_a_step_on_a_silent_connection_is_tried_again(kind: Kind) {
+    // The server ends a transaction that pauses for two thirds of the lease.
+    let line = Line::start(kind, Duration::from_secs(6)).await;
+    let running = line.fail_after("reserved", Fault::Blackhole).await;
+    line.assert_made(&running.answer().await, 1).await;
+    assert_eq!(line.app.order.gates.at("charging").arrived(), 1);
 }
 
 /// A call that was made is not made again, nor left to an operator, because its record got no answer.
 async fn the_end_of_a_step_is_tried_again(kind: Kind) {
     for fault in [Fault::CutBefore, Fault::CutAfter] {
         let line = Line::without_heartbeat(kind).await;
-        let charging = line.app.order.gates.at("charging");
-        for (number, order) in [line.app.order("k"), line.app.reconciled("k")]
-            .into_iter()
-            .enumerate()
-        {
-            charging.close();
-            let running = order.start();
-            charging.until_arrived(number + 1).await;
-            line.proxy.fail("commit", fault.clone());
-            charging.open();
-            let answer = running.answer().await;
-            assert!(!line.proxy.is_armed(), "no commit was sent");
-            assert_eq!(answer.status, 201, "{fault:?}: {answer:?}");
-            assert_eq!(answer.json::<Value>()["attempt"], 1, "{fault:?}");
-        }
-        assert_eq!(charging.arrived(), 2, "{fault:?}");
-        assert_eq!(line.database.effects().await, 4);
+        line.assert_goes_on_over("charging", &fault).await;
     }
 }
 
@@ -254,8 +278,9 @@ async fn a_store_on_a_silent_connection_is_tried_again(kind: Kind) {
     line.assert_made(&running.answer().await, 1).await;
 }
 
+/// Also where the next one fails too: a heartbeat that has failed pauses for less than a beat.
 async fn a_renewal_on_a_silent_connection_loses_no_lease(kind: Kind) {
-    let line = Line::start(kind, Duration::from_secs(6)).await;
+    let line = Line::start(kind, Duration::from_secs(12)).await;
     let (gate, elsewhere) = (
         line.app.order.gates.at("charging"),
         LeasedApp::start(&line.database).await,
@@ -263,14 +288,48 @@ async fn a_renewal_on_a_silent_connection_loses_no_lease(kind: Kind) {
     gate.close();
     let running = line.app.order("k").start();
     gate.until_arrived(1).await;
-    line.proxy.fail("set transaction", Fault::Blackhole);
     let claimed = line.app.find("k").await.locked_until;
+    for fault in [Fault::Blackhole, Fault::CutBefore] {
+        line.proxy.fail("set transaction", fault);
+        while line.proxy.is_armed() {
+            let meanwhile = elsewhere.order("k").await;
+            meanwhile.assert_refused(409, "in-progress");
+        }
+    }
     while line.app.find("k").await.locked_until == claimed {
         let meanwhile = elsewhere.order("k").await;
         meanwhile.assert_refused(409, "in-progress");
     }
     gate.open();
     line.assert_made(&running.answer().await, 1).await;
+}
+
+/// An owner that freezes in the middle of one must not hold up its take-over.
+async fn a_transaction_that_locks_the_key_has_two_thirds_of_the_lease(kind: Kind) {
+    let line = Line::start(kind, Duration::from_secs(6)).await;
+    let answer = line.app.order("k").await;
+    line.assert_made(&answer, 1).await;
+    let sent = line.proxy.round_trips();
+    let limited = sent
+        .iter()
+        .filter(|sent| sent.contains("idle_in_transaction_session_timeout = 4000"));
+    // The claim, the beginning and the end of the call, the store; and the ends of two transactions.
+    assert_eq!(limited.count(), 6, "{sent:#?}");
+}
+
+/// What the handler did is rolled back or finished: its own answer says so best.
+async fn a_release_that_fails_leaves_the_answer_to_the_handler(kind: Kind) {
+    let line = Line::without_heartbeat(kind).await;
+    line.app.handler(|_| {
+        async { (StatusCode::INSUFFICIENT_STORAGE, "no room").into_response() }.boxed()
+    });
+    line.proxy.fail(
+        "update idempotency_keys set locked_until = null",
+        Fault::CutBefore,
+    );
+    let failed = line.app.order("k").await;
+    assert!(!line.proxy.is_armed(), "nothing was released");
+    assert_eq!((failed.status, &failed.body[..]), (507, &b"no room"[..]));
 }
 
 /// Though the handler took no notice, and the key could not be parked.

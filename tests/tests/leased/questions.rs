@@ -18,6 +18,7 @@ stamp!(
     postgres: a_renewal_that_a_step_overtakes_keeps_the_question_open,
     two_steps_that_end_at_once_leave_no_question_open,
     an_end_that_comes_through_twice_ends_one_step,
+    a_beginning_that_comes_through_after_the_end_opens_no_question,
 );
 
 /// A renewal that is on its way while a step begins would say that nothing is open, and the key could
@@ -176,5 +177,42 @@ async fn an_end_that_comes_through_twice_ends_one_step(kind: Kind) {
     let day = Duration::from_hours(24);
     assert!(key.expires_at > SystemTime::now() + day, "{key:?}");
     second.open();
+    assert_eq!(running.answer().await.status, 201);
+}
+
+/// The first try at a beginning comes through when the step is done: it takes nothing for lost, and
+/// does not keep the key for an answered question.
+async fn a_beginning_that_comes_through_after_the_end_opens_no_question(kind: Kind) {
+    let Line {
+        app,
+        proxy,
+        database,
+    } = Line::start(kind, Duration::from_mins(5)).await;
+    let observer = LeasedApp::start(&database).await;
+    let (reserved, recorded, late) = (
+        app.order.gates.at("reserved"),
+        app.order.gates.at("recorded"),
+        Gate::default(),
+    );
+    for gate in [reserved, recorded, &late] {
+        gate.close();
+    }
+    let running = app.reconciled("k").start();
+    reserved.until_arrived(1).await;
+    proxy.fail(
+        "update idempotency_keys set locked_until",
+        Fault::Delay(late.clone()),
+    );
+    reserved.open();
+    recorded.until_arrived(1).await;
+    let ended = observer.find_reconciled("k").await;
+    late.open();
+    until("the late renewals are over", async || {
+        let key = observer.find_reconciled("k").await;
+        let stays = key.expires_at > SystemTime::now() + Duration::from_hours(24);
+        key.locked_until > ended.locked_until && !stays
+    })
+    .await;
+    recorded.open();
     assert_eq!(running.answer().await.status, 201);
 }
