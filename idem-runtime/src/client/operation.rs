@@ -220,3 +220,23 @@ impl fmt::Debug for OperationBuilder {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nothing that shows or compresses headers on the way is to keep it.
+    #[test]
+    fn the_header_of_the_key_is_marked_as_sensitive() {
+        let request = || reqwest::Client::new().post("http://localhost/payments");
+        let own = request().header("idempotency-key", "own");
+        for operation in [
+            Operation::new(request()),
+            Operation::with_key(request(), "given"),
+            Operation::new(own),
+        ] {
+            let operation = operation.expect("an operation");
+            assert!(operation.request.headers()["idempotency-key"].is_sensitive());
+        }
+    }
+}

@@ -11,7 +11,7 @@ use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
-use axum::routing::{any, post};
+use axum::routing::any;
 use axum::{Json, Router};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -143,7 +143,7 @@ macro_rules! stamp {
             pub(super) fn router(idempotency: Idempotency<$database>, handler: Handler) -> Router {
                 Router::new()
                     .route("/orders", any(resume))
-                    .route("/reconciled", post(reconcile))
+                    .route("/reconciled", any(reconcile))
                     .with_state(AppState {
                         idempotency,
                         handler,
@@ -278,6 +278,11 @@ impl LeasedApp {
     /// Begins an order by a safe method, which needs no key.
     pub fn order_without_key(&self) -> client::Request {
         self.request(Method::GET, "/orders", "card_ok")
+    }
+
+    /// Begins an order by a safe method, which a take-over would park.
+    pub fn reconciled_without_key(&self) -> client::Request {
+        self.request(Method::GET, "/reconciled", "card_ok")
     }
 
     fn post(&self, path: &str, key: &str, card: &str) -> client::Request {

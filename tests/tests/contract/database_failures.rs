@@ -117,6 +117,23 @@ async fn the_handler_does_not_run_when_no_connection_is_free(kind: Kind) {
     assert_eq!(app.post("/effects").key("two").await.status, 201);
 }
 
+/// In a file: a database in memory has one connection, for which a writer waits before its turn.
+#[tokio::test]
+async fn a_writer_that_waits_too_long_for_its_turn_may_be_retried() {
+    let app = TestApp::start(Kind::Sqlite).await;
+    app.script.gate.close();
+    let first = app.post("/effects").key("one").start();
+    app.script.gate.until_arrived(1).await;
+
+    let late = app.post("/effects").key("two").await;
+    late.assert_refused(503, "transaction-aborted");
+    assert_eq!(app.script.gate.arrived(), 1);
+
+    app.script.gate.open();
+    assert_eq!(first.answer().await.status, 201);
+    assert_eq!(app.post("/effects").key("two").await.status, 201);
+}
+
 fn behind_a_proxy() -> Setup {
     Setup {
         proxy: true,
@@ -159,8 +176,9 @@ async fn a_connection_lost_before_the_commit_rolls_back(kind: Kind) {
         .as_ref()
         .expect("a proxy")
         .fail("commit", Fault::CutBefore);
+    // It is looked up: nothing was done, so nothing about the outcome is unknown.
     let lost = app.post("/effects").key("k").await;
-    assert_eq!(lost.status, 503, "{lost:?}");
+    lost.assert_refused(503, "transaction-aborted");
     app.assert_untouched().await;
 
     assert_eq!(app.post("/effects").key("k").await.status, 201);

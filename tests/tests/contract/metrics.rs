@@ -10,7 +10,7 @@ use axum::response::Response;
 use idem_runtime::{Once, OnceError};
 use idem_tests::app::Handle;
 use idem_tests::counted::Counted;
-use idem_tests::{Kind, TestApp};
+use idem_tests::{Kind, Setup, TestApp};
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use sqlx::SqliteConnection;
 
@@ -76,6 +76,37 @@ async fn outcomes_are_counted_by_scope() {
         counted.value("idempotency_store_seconds scope=effects.patient"),
         1
     );
+}
+
+#[tokio::test]
+#[cfg_attr(
+    not(feature = "postgres-server"),
+    ignore = "needs PostgreSQL: run scripts/test"
+)]
+async fn a_wait_for_another_process_is_counted_as_one() {
+    let counted = Counted::default();
+    let _guard = metrics::set_default_local_recorder(&counted);
+    let setup = Setup {
+        proxy: true,
+        ..Setup::default()
+    };
+    let app = TestApp::with(Kind::Postgres, setup).await;
+    let elsewhere = app.beside().await;
+    elsewhere.script.gate.close();
+    let first = elsewhere.post("/patient").key("k").start();
+    elsewhere.script.gate.until_arrived(1).await;
+
+    let waiting = app.post("/patient").key("k").start();
+    // It has asked, and has let go of what it asked in.
+    let proxy = app.proxy.as_ref().expect("a proxy");
+    while !proxy.round_trips().iter().any(|sent| sent == "rollback") {
+        tokio::task::yield_now().await;
+    }
+    elsewhere.script.gate.open();
+    let first = first.answer().await;
+    waiting.answer().await.assert_replays(&first);
+    let name = "idempotency_requests_total scope=effects.patient outcome=replayed_after_wait";
+    assert_eq!(counted.value(name), 1, "{counted:?}");
 }
 
 /// Panics at a gauge for as long as it is told to.

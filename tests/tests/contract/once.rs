@@ -1,11 +1,14 @@
 //! The engine without HTTP: `Idempotency::once`.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::poll;
 use idem_runtime::{Idempotency, InvalidRequest, Once, OnceError, Outcome, Overrides};
 use idem_tests::app::Handle;
+use idem_tests::proxy::Fault;
 use idem_tests::{Gate, Kind, Setting, Setup, TestApp};
 use sqlx::{PgConnection, SqliteConnection};
 
@@ -18,6 +21,8 @@ stamp!(
     work_that_panics_or_takes_too_long_frees_the_key,
     work_goes_on_when_its_caller_does_not,
 );
+
+stamp!(postgres: a_duplicate_in_memory_is_told_that_the_store_is_down);
 
 /// A job that writes an effect, passes a gate, and returns how often it ran.
 #[derive(Clone, Debug, Default)]
@@ -186,6 +191,35 @@ async fn work_goes_on_when_its_caller_does_not(kind: Kind) {
     let patient = once(&app, job("k").wait(Duration::from_mins(1)), work).await;
     assert_eq!(patient.expect("the retry"), Outcome::Replayed(1));
     assert_eq!(app.effects().await, 1);
+}
+
+/// It does not ask the store itself, or a storm of them would fall on a store that comes back.
+async fn a_duplicate_in_memory_is_told_that_the_store_is_down(kind: Kind) {
+    let setup = Setup {
+        proxy: true,
+        ..Setup::default()
+    };
+    let app = Arc::new(TestApp::with(kind, setup).await);
+    let proxy = app.proxy.as_ref().expect("a proxy");
+    let asking = Gate::default();
+    asking.close();
+    proxy.fail(
+        "select current_setting('idem.gate')",
+        Fault::Delay(asking.clone()),
+    );
+    let first = tokio::spawn({
+        let app = Arc::clone(&app);
+        async move { once(&app, job("k"), Work::default()).await }
+    });
+    asking.until_arrived(1).await;
+    let mut duplicate = pin!(once(&app, job("k"), Work::default()));
+    assert!(poll!(&mut duplicate).is_pending());
+
+    app.end_sessions().await;
+    asking.open();
+    for told in [first.await.expect("no panic"), duplicate.await] {
+        assert!(matches!(told, Err(OnceError::StoreUnavailable)), "{told:?}");
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use idem_tests::leased::{LeasedApp, LeasedSetup, POINTS};
 use idem_tests::{Gate, Kind};
 use serde_json::Value;
 
-use crate::{Two, until};
+use crate::{Two, steps, until};
 
 async fn a_retry_gets_the_answer_of_the_first(kind: Kind) {
     let Two {
@@ -197,6 +197,31 @@ async fn a_run_without_a_key_is_not_kept_for_long(kind: Kind) {
     .await;
 }
 
+/// Nobody can ask for it again, so its open question is not kept for an operator.
+async fn a_run_without_a_key_leaves_no_question_open(kind: Kind) {
+    let database = TestDatabase::create(kind).await;
+    let setup = LeasedSetup {
+        lease: Duration::from_secs(1),
+        ..LeasedSetup::default()
+    };
+    let app = LeasedApp::with(&database, setup).await;
+    app.handler(|lease| {
+        async move {
+            let call = async || Err::<(), _>(StatusCode::BAD_GATEWAY);
+            lease.step("call", call).await.expect_err("a failed call");
+            StatusCode::BAD_GATEWAY.into_response()
+        }
+        .boxed()
+    });
+    assert_eq!(app.reconciled_without_key().await.status, 502);
+    assert_eq!(steps(&database).await, 1);
+    until("the run is swept", async || {
+        app.handle.sweep().await.expect("a sweep");
+        steps(&database).await == 0
+    })
+    .await;
+}
+
 async fn an_answer_that_is_not_kept_leaves_a_tombstone(kind: Kind) {
     let Two {
         first,
@@ -245,6 +270,7 @@ stamp!(
     a_client_that_leaves_changes_nothing,
     a_run_holds_no_connection,
     a_run_without_a_key_is_not_kept_for_long,
+    a_run_without_a_key_leaves_no_question_open,
     an_answer_that_is_not_kept_leaves_a_tombstone,
     a_refusal_that_is_final_is_kept,
 );

@@ -483,3 +483,52 @@ stamp!(
     a_recorded_step_is_never_run_by_the_next_owner,
 );
 stamp!(sqlite: a_step_over_an_automatic_rollback_records_nothing);
+
+/// Its writes are rolled back, and so is nothing else of the run.
+async fn assert_ends_after_a_minute(kind: Kind) {
+    let database = TestDatabase::create(kind).await;
+    let app = LeasedApp::start(&database).await;
+    let (work, done, told) = (Gate::default(), Gate::default(), Arc::new(Mutex::new(None)));
+    let shared = (work.clone(), done.clone(), Arc::clone(&told));
+    app.handler(move |lease| {
+        let (work, done, told) = shared.clone();
+        async move {
+            let result = lease.effect("reserve", &work).await;
+            *told.lock().expect("no panic") = Some(result);
+            done.pass().await;
+            StatusCode::CREATED.into_response()
+        }
+        .boxed()
+    });
+    work.close();
+    let running = app.order("k").start();
+    work.until_arrived(1).await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(61)).await;
+    tokio::time::resume();
+    let told_it = tokio::time::timeout(Duration::from_mins(1), done.until_arrived(1)).await;
+    told_it.expect("the step is over");
+    let result = told.lock().expect("no panic").take();
+    assert!(
+        matches!(result, Some(Err(StepError::TimedOut))),
+        "{result:?}"
+    );
+    drop(running);
+    assert_eq!((database.effects().await, steps(&database).await), (0, 0));
+}
+
+// Only a runtime of one thread has a clock that a test can set.
+
+#[tokio::test]
+#[cfg_attr(
+    not(feature = "postgres-server"),
+    ignore = "needs PostgreSQL: run scripts/test"
+)]
+async fn a_transaction_step_ends_after_a_minute_on_postgres() {
+    assert_ends_after_a_minute(Kind::Postgres).await;
+}
+
+#[tokio::test]
+async fn a_transaction_step_ends_after_a_minute_on_sqlite() {
+    assert_ends_after_a_minute(Kind::Sqlite).await;
+}
