@@ -266,3 +266,16 @@ pub(crate) fn done<T: Serialize, E>(
         kept,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_kept_up_to_the_limit_to_the_byte() {
+        let kept = |limit| done(Ok::<_, ()>("nine more"), limit).kept;
+        // With its quotation marks.
+        assert!(matches!(kept(11), Kept::Response(_)));
+        assert!(matches!(kept(10), Kept::Tombstone));
+    }
+}
