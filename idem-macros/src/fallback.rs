@@ -140,16 +140,17 @@ fn inner_function(handler: &Handler, options: &Options, attrs: &[syn::Attribute]
 /// would be reported again.
 fn verbatim(handler: &Handler, attrs: &[syn::Attribute]) -> TokenStream {
     let vis = &handler.vis;
-    // Without a body rustc would report the function again, outside of a trait.
-    let body = if handler.has_body() {
-        handler.body.clone()
+    // Without a body rustc would report the function again, outside of a trait. In ours no argument is used.
+    let (unused, body) = if handler.has_body() {
+        (None, handler.body.clone())
     } else {
-        quote!({ loop {} })
+        let unused = quote!(#[allow(unused_variables)]);
+        (Some(unused), quote!({ loop {} }))
     };
     let mut sig = handler.sig.clone();
     if handler.is_entry_point() && !attrs.iter().any(|attr| last_is(attr.path(), "main")) {
         sig.asyncness = None;
         return quote!(#(#attrs)* #vis #sig {});
     }
-    quote!(#(#attrs)* #vis #sig #body)
+    quote!(#(#attrs)* #unused #vis #sig #body)
 }

@@ -3,8 +3,8 @@
 use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::{
-    FnArg, GenericParam, Ident, Pat, PatType, ReturnType, Signature, Type, TypeParamBound,
-    WherePredicate, parse_quote,
+    FnArg, GenericParam, Ident, Pat, PatType, ReturnType, Signature, Type, WherePredicate,
+    parse_quote,
 };
 
 use crate::check::{is_plain_value, some_trait};
@@ -72,22 +72,21 @@ fn with_static_lifetimes(tokens: TokenStream) -> TokenStream {
 
 /// Says of every type parameter what the runtime needs and the user's function may not: it runs
 /// in a task of its own. rustc would ask for it at the attribute. It is said where the user's own
-/// bounds stand: clippy has none in two places.
+/// bounds stand, since clippy has none in two places, and by a trait of ours, since it has none twice.
 pub(crate) fn with_owned_parameters(mut sig: Signature, runtime: &TokenStream) -> Signature {
     let mut unbound = Vec::new();
     for param in sig.generics.type_params_mut() {
         if param.bounds.is_empty() {
             unbound.push(param.ident.clone());
         } else {
-            let owned: [TypeParamBound; 2] = [parse_quote!(#runtime::Send), parse_quote!('static)];
-            param.bounds.extend(owned);
+            param.bounds.push(parse_quote!(#runtime::Owned));
         }
     }
     for param in unbound {
         let clause = sig.generics.make_where_clause();
         clause
             .predicates
-            .push(parse_quote!(#param: #runtime::Send + 'static));
+            .push(parse_quote!(#param: #runtime::Owned));
     }
     sig
 }

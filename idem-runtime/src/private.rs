@@ -13,7 +13,6 @@ pub use crate::policy::{OnTakeover, Policy, check_scope};
 pub use crate::record::Record;
 pub use crate::store::Backend;
 pub use crate::tenant::TenantId;
-pub use core::marker::Send;
 pub use core::time::Duration;
 pub use futures_util::future::BoxFuture;
 
@@ -27,6 +26,11 @@ pub use self::handlers::*;
 
 /// What a scope is. `str` may be a name of the user's.
 pub type Text = &'static str;
+
+/// What the runtime needs of a type parameter: it runs the handler in a task of its own.
+pub trait Owned: Send + 'static {}
+
+impl<T: ?Sized + Send + 'static> Owned for T {}
 
 /// Boxes the handler's future; the type of what it returns says that the future must be `Send`.
 pub fn pin<'t, F: Future + 't>(future: F) -> Pin<Box<F>> {

@@ -5,10 +5,7 @@ use idem_ui::{Account, App};
 use sqlx::PgConnection;
 use tracing::instrument;
 /// Creates a payment.
-fn create_payment<
-    R: Default + ::idem_runtime::__private::Send + 'static,
-    const N: usize,
->(
+fn create_payment<R: Default + ::idem_runtime::__private::Owned, const N: usize>(
     arg0: Account,
     arg2: ::idem_runtime::__private::Idempotent<
         State<App>,

@@ -1,5 +1,8 @@
 #![deny(warnings)]
 
+use std::sync::Arc;
+
+use axum::Extension;
 use idem_runtime::{Backend, Lease};
 use idem_ui::*;
 use sqlx::Transaction;
@@ -53,7 +56,26 @@ where
     let _ = tx;
 }
 
+// What a type parameter has anyway may be said, and it may be a trait's object.
+#[idempotent(scope = "payments.list", tenant = account.id)]
+async fn list<S>(Extension(named): Extension<Arc<S>>, account: Account, tx: &mut PgConnection)
+where
+    S: Named + Send + Sync + ?Sized + 'static,
+{
+    let _ = (named.name(), tx);
+}
+
+trait Named {
+    fn name(&self) -> &'static str;
+}
+
+impl Named for Payments {
+    fn name(&self) -> &'static str {
+        "payments"
+    }
+}
+
 fn main() {
     let _: Router<App> = Router::new()
-        .route("/", post(create::<Payments, 5>).put(refund::<Postgres>).patch(cancel::<Postgres>));
+        .route("/", post(create::<Payments, 5>).put(refund::<Postgres>).patch(cancel::<Postgres>).delete(list::<dyn Named + Send + Sync>));
 }

@@ -1,5 +1,3 @@
-#![allow(unused_variables)]
-
 use idem_ui::*;
 
 trait Payments {
