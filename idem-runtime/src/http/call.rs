@@ -247,8 +247,16 @@ fn status_of(error: &axum::Error) -> StatusCode {
 }
 
 /// A body that fails with an error that was met before. axum looks two layers deep for the limit
-/// that it answers with 413; `Body::from_stream` would add a third.
+/// that it answers with 413; `Body::from_stream` would add a third, and a layer that limits bodies
+/// has added one.
 fn failing(error: axum::Error) -> Body {
-    let error: Result<Frame<Bytes>, BoxError> = Err(error.into_inner());
+    let mut error = error.into_inner();
+    let innermost = loop {
+        error = match error.downcast::<axum::Error>() {
+            Ok(wrapped) => wrapped.into_inner(),
+            Err(innermost) => break innermost,
+        };
+    };
+    let error: Result<Frame<Bytes>, BoxError> = Err(innermost);
     Body::new(StreamBody::new(stream::iter([error])))
 }

@@ -1,7 +1,11 @@
 //! Nothing that a client sends makes the server panic, hang, or keep it.
 
+use axum::body::Body;
+use axum::extract::Request;
+use axum::middleware::map_request;
+use http_body_util::Limited;
 use idem_tests::wire::{Wire, post};
-use idem_tests::{Kind, TestApp};
+use idem_tests::{Kind, Setup, TestApp};
 use uuid::Uuid;
 
 stamp!(
@@ -9,6 +13,7 @@ stamp!(
     deep_and_huge_json_gives_an_answer_in_bounded_work,
     malformed_bodies_of_every_type_are_rejected_or_served,
     a_body_over_the_limit_is_refused_and_nothing_is_stored,
+    a_body_over_the_limit_of_a_layer_is_too_large,
     a_body_that_breaks_off_stores_nothing,
 );
 
@@ -120,6 +125,38 @@ async fn a_body_over_the_limit_is_refused_and_nothing_is_stored(kind: Kind) {
     }
     app.assert_untouched().await;
     assert_eq!(app.post("/effects").key("k").await.status, 201);
+}
+
+/// As `RequestBodyLimitLayer` of tower-http does to a body that does not say how long it is.
+async fn a_body_over_the_limit_of_a_layer_is_too_large(kind: Kind) {
+    let setup = Setup {
+        layers: |router| router.layer(map_request(limited)),
+        ..Setup::default()
+    };
+    let app = TestApp::with(kind, setup).await;
+    for (path, content_type) in [
+        ("/effects", &b"application/octet-stream"[..]),
+        ("/json", b"application/json"),
+        ("/form", b"application/x-www-form-urlencoded"),
+    ] {
+        let headers = [
+            ("idempotency-key", &b"k"[..]),
+            ("content-type", content_type),
+        ];
+        let head = String::from_utf8(post(path, &headers, b"")).expect("a request");
+        let head = head.replace("content-length: 0", "transfer-encoding: chunked");
+        let request = format!("{head}c8\r\n{}\r\n0\r\n\r\n", " ".repeat(0xc8));
+        let answer = Wire::send(app.address, request.as_bytes())
+            .await
+            .answer()
+            .await;
+        assert!(answer.starts_with("HTTP/1.1 413"), "{path}: {answer}");
+    }
+    app.assert_untouched().await;
+}
+
+async fn limited(request: Request) -> Request {
+    request.map(|body| Body::new(Limited::new(body, 100)))
 }
 
 async fn a_body_that_breaks_off_stores_nothing(kind: Kind) {
