@@ -75,11 +75,12 @@ impl<DB: Backend> Idempotency<DB> {
 
     /// Creates or updates the library's own tables; does nothing where they are in place.
     ///
-    /// Several processes may migrate at once. On SQLite it also turns on the write-ahead log.
+    /// Several processes may migrate at once. On SQLite it also turns on the write-ahead log. On
+    /// PostgreSQL a user who may not create tables can use those that another one has made.
     ///
     /// # Errors
-    /// [`StoreErrorKind::Misconfigured`] when the tables exist in another shape, or when the
-    /// database user may not create them; [`StoreErrorKind::Unavailable`] when the database does
+    /// [`StoreErrorKind::Misconfigured`] when the tables exist in another shape, or are missing and
+    /// the database user may not create them; [`StoreErrorKind::Unavailable`] when the database does
     /// not answer.
     pub async fn migrate(&self) -> Result<(), StoreError> {
         let handle = self.clone();

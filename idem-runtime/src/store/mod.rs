@@ -114,6 +114,13 @@ pub struct Statements {
     pub(crate) outbox: OutboxStatements,
 }
 
+impl Statements {
+    /// Those that find a table of another shape.
+    fn checks(&self) -> [&SqlStr; 3] {
+        [&self.check, &self.lease.check, &self.outbox.check]
+    }
+}
+
 /// The names of the library's tables.
 #[derive(Clone, Debug)]
 pub struct Tables {

@@ -41,11 +41,13 @@ const MIGRATE: &str = concat!(
 
 /// `create table if not exists` is no protection against another process that creates the same
 /// table at this moment; the lock is, at a level that sees what was committed before it. Its number
-/// is the text "idem" in ASCII. That a table exists is no news worth a notice. `begin` comes last, as
-/// in [`begin`].
+/// is the text "idem" in ASCII. That a table exists is no news worth a notice. `begin` comes behind what
+/// can fail, as in [`begin`]. The savepoint is for a user who may not create tables: PostgreSQL refuses
+/// that where they exist too, and those that another user has made will do.
 const BEGIN_MIGRATION: &str = "\
 set transaction isolation level read committed, read write; \
-set local client_min_messages = warning; select pg_advisory_xact_lock(1768187245); begin";
+set local client_min_messages = warning; select pg_advisory_xact_lock(1768187245); begin; \
+savepoint idem_migration";
 
 /// Whatever the defaults are.
 const BEGIN_SWEEP: &str = "set transaction isolation level read committed, read write; begin";
@@ -158,11 +160,23 @@ impl Store for Postgres {
 
     async fn migrate(pool: &Pool<Self>, statements: &Statements) -> Result<(), sqlx::Error> {
         let mut tx = pool.begin_with(BEGIN_MIGRATION).await?;
-        sqlx::raw_sql(statements.migrate.clone())
+        let migrated = sqlx::raw_sql(statements.migrate.clone())
             .execute(&mut *tx)
-            .await?;
-        for check in [&statements.check, &statements.outbox.check] {
-            sqlx::query(check.clone()).execute(&mut *tx).await?;
+            .await;
+        let refused = match migrated {
+            Ok(_) => None,
+            Err(error) if is_refused(&error) => {
+                sqlx::raw_sql("rollback to savepoint idem_migration")
+                    .execute(&mut *tx)
+                    .await?;
+                Some(error)
+            }
+            Err(error) => return Err(error),
+        };
+        for check in statements.checks() {
+            if let Err(error) = sqlx::query(check.clone()).execute(&mut *tx).await {
+                return Err(refused.unwrap_or(error));
+            }
         }
         tx.commit().await
     }
@@ -367,6 +381,13 @@ impl Store for Postgres {
             _ => StoreErrorKind::Unavailable,
         }
     }
+}
+
+/// Returns whether the user has no right to do this.
+fn is_refused(error: &sqlx::Error) -> bool {
+    error
+        .as_database_error()
+        .is_some_and(|error| error.code().as_deref() == Some("42501"))
 }
 
 /// The numbers of the gate: one for the key, and one for the key with its request. The table is

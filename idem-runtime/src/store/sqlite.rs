@@ -1,7 +1,7 @@
 //! SQLite, from version 3.42.
 //!
-//! There is one writer: `begin immediate` is the gate, and the handles of one process queue for it
-//! in memory. A writer in another process is met by the busy time-out of the connection.
+//! There is one writer: `begin immediate` is the gate, and the clones of a handle queue for it
+//! in memory. Any other writer is met by the busy time-out of the connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -134,7 +134,7 @@ impl Store for Sqlite {
         sqlx::raw_sql(statements.migrate.clone())
             .execute(&mut *tx)
             .await?;
-        for check in [&statements.check, &statements.outbox.check] {
+        for check in statements.checks() {
             sqlx::query(check.clone()).execute(&mut *tx).await?;
         }
         tx.commit().await

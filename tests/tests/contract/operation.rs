@@ -1,5 +1,6 @@
 //! What an operator sets up, and what is in the tables.
 
+use std::error::Error;
 use std::time::Duration;
 
 use axum::http::StatusCode;
@@ -8,7 +9,7 @@ use idem_tests::app::Handle;
 use idem_tests::app::{UNREADABLE, UNSEALABLE};
 use idem_tests::database::Pool;
 use idem_tests::{Kind, Setting, Setup, TestApp};
-use sqlx::SqlitePool;
+use sqlx::{PgPool, SqlitePool};
 
 stamp!(
     migrating_twice_changes_nothing,
@@ -27,6 +28,7 @@ stamp!(
 
 stamp!(
     postgres: a_process_that_starts_waits_for_none_that_works,
+    who_may_not_create_tables_migrates_where_they_are,
     defaults_of_the_database_do_not_keep_it_from_migrating_and_sweeping,
 );
 
@@ -139,19 +141,46 @@ async fn the_printed_migration_is_the_migration(kind: Kind) {
 }
 
 async fn a_table_of_another_shape_is_found_at_the_migration(kind: Kind) {
-    let app = TestApp::with(
-        kind,
-        Setup {
+    for table in ["idempotency_keys", "idempotency_steps", "outbox"] {
+        let setup = Setup {
             migrate: false,
             ..Setup::default()
-        },
-    )
-    .await;
+        };
+        let app = TestApp::with(kind, setup).await;
+        app.database
+            .execute(&format!(
+                "create table {table} (key text, expires_at integer)"
+            ))
+            .await;
+        let error = app.handle.migrate().await.expect_err("a wrong table");
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+    }
+}
+
+/// `pg_monitor` is a role of every server, without rights of its own here.
+async fn who_may_not_create_tables_migrates_where_they_are(kind: Kind) {
+    let app = TestApp::start(kind).await;
     app.database
-        .execute("create table idempotency_keys (key text, expires_at integer)")
+        .execute(
+            "revoke create on schema public from public; \
+             grant select, insert, update, delete \
+             on idempotency_keys, idempotency_steps, outbox to pg_monitor",
+        )
         .await;
-    let error = app.handle.migrate().await.expect_err("a wrong table");
+    let Pool::Postgres(owner) = &app.database else {
+        panic!("not PostgreSQL");
+    };
+    let options = owner.connect_options().as_ref().clone();
+    let pool = PgPool::connect_lazy_with(options.options([("role", "pg_monitor")]));
+    let handle = Handle::new(&Pool::Postgres(pool), &[]);
+    handle.migrate().await.expect("tables that are there");
+    assert_eq!(handle.sweep().await.expect("a sweep"), 0);
+
+    app.database.execute("drop table idempotency_steps").await;
+    let error = handle.migrate().await.expect_err("a table that is missing");
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+    let cause = error.source().expect("what the server said").to_string();
+    assert!(cause.contains("permission denied for schema"), "{cause}");
 }
 
 async fn a_table_name_that_is_a_keyword_is_found_at_the_migration(kind: Kind) {

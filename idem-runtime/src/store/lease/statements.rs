@@ -14,6 +14,7 @@ pub(crate) struct LeaseStatements {
     pub(super) release: SqlStr,
     pub(super) forget: SqlStr,
     pub(super) park: SqlStr,
+    pub(in crate::store) check: SqlStr,
     pub(super) steps: SqlStr,
     pub(super) begin_step: SqlStr,
     pub(super) end_step: SqlStr,
@@ -74,6 +75,10 @@ and attempt = $4 and {created} = $5 and state = 1 and locked_until is null \
 and not exists (select 1 from {steps} as s \
 where s.tenant = $1 and s.scope = $2 and s.key = $3)";
 
+/// Every column, as for the keys.
+const CHECK: &str = "\
+select tenant, scope, key, name, attempt, result, begun_at, completed_at from {steps} limit 0";
+
 const STEPS: &str = "\
 select name, result from {steps} where tenant = $1 and scope = $2 and key = $3 order by name";
 
@@ -125,6 +130,7 @@ impl LeaseStatements {
             release: put(RELEASE),
             forget: put(FORGET),
             park: put(PARK),
+            check: put(CHECK),
             steps: put(STEPS),
             begin_step: put(BEGIN_STEP),
             end_step: put(END_STEP),
