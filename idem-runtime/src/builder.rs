@@ -69,13 +69,15 @@ impl<DB: Backend> Builder<DB> {
     }
 
     /// Says how keys are stored; the default is [`StoreKeys::Raw`]. Keys stored one way are not
-    /// found the other way.
+    /// found the other way: after a change, a retry of an earlier request runs again.
     pub fn store_keys(mut self, how: StoreKeys) -> Self {
         self.settings.store_keys = how;
         self
     }
 
-    /// Encrypts stored responses; the default is to store them as they are.
+    /// Encrypts stored responses; the default is to store them as they are. The hook is also asked to
+    /// open what was stored before it was set, and under earlier keys: what it refuses is answered
+    /// with 503 until it expires.
     pub fn seal(mut self, seal: impl Seal) -> Self {
         self.settings.seal = Some(Arc::new(seal));
         self

@@ -23,6 +23,7 @@ stamp!(
     a_claim_that_fails_as_it_begins_leaves_its_connection_usable,
     the_isolation_level_is_read_committed_whatever_the_default,
     the_time_limits_of_a_claim_end_with_it,
+    a_schema_or_a_role_that_the_handler_leaves_set_rolls_back,
 );
 
 async fn the_handler_does_not_run_when_the_store_is_down(kind: Kind) {
@@ -275,4 +276,28 @@ async fn the_time_limits_of_a_claim_end_with_it(kind: Kind) {
     let unlimited = "select count(*) from pg_settings where setting = '0' \
                      and name in ('statement_timeout', 'idle_in_transaction_session_timeout')";
     assert_eq!(app.pool.number(unlimited).await, 2);
+}
+
+/// As where each tenant has a schema or a role: the key is stored under what the handler has set.
+async fn a_schema_or_a_role_that_the_handler_leaves_set_rolls_back(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    for (key, set, set_back) in [
+        (
+            "schema",
+            "set local search_path to pg_catalog",
+            "reset search_path",
+        ),
+        ("role", "set local role pg_monitor", "reset role"),
+    ] {
+        let before = (app.effects().await, app.keys().await);
+        app.script.statements([set]);
+        let answer = app.post("/effects").key(key).await;
+        answer.assert_refused(503, "store-unavailable");
+        assert_eq!((app.effects().await, app.keys().await), before, "{key}");
+
+        app.script.statements([set, set_back]);
+        let first = app.post("/effects").key(key).await;
+        assert_eq!(first.status, 201, "{first:?}");
+        app.post("/effects").key(key).await.assert_replays(&first);
+    }
 }
