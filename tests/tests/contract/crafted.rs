@@ -6,6 +6,7 @@ stamp!(
     crafted_names_are_nothing_but_names,
     a_record_changed_by_hand_smuggles_no_header,
     an_encoded_body_is_compared_as_it_came,
+    what_a_dead_leased_run_has_left_is_not_run_by_an_atomic_handler,
 );
 
 /// Each of them is a tenant, and a key.
@@ -123,4 +124,21 @@ async fn an_encoded_body_is_compared_as_it_came(kind: Kind) {
     send(1).await.assert_replays(&first);
     // Nobody unpacks it, so it can be as large as it likes inside.
     send(2).await.assert_refused(422, "request-mismatch");
+}
+
+/// As after a deployment that changed a handler's mode: its finished steps are nothing that an atomic
+/// handler could go on after.
+async fn what_a_dead_leased_run_has_left_is_not_run_by_an_atomic_handler(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    assert_eq!(app.post("/effects").key("k").await.status, 201);
+    app.database
+        .execute(
+            "update idempotency_keys set state = 1, locked_until = created_at, completed_at = null, \
+             status = null, headers = null, body = null",
+        )
+        .await;
+    let retry = app.post("/effects").key("k").await;
+    retry.assert_refused(409, "in-progress");
+    app.expire_keys().await;
+    assert_eq!(app.post("/effects").key("k").await.status, 201);
 }
