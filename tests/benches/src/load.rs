@@ -46,9 +46,6 @@ pub struct Storm {
     pub clients: usize,
     /// Between a client's requests.
     pub pause_ms: u64,
-    /// The plan's, and as long as its load.
-    pub port: u16,
-    pub seconds: f64,
 }
 
 /// What a load process saw.
@@ -85,33 +82,26 @@ impl Plan {
     /// # Errors
     /// When a process fails.
     pub async fn run(&self) -> Result<Seen, Failure> {
-        let storm = self.storm.as_ref().map(|storm| Storm {
-            port: self.port,
-            seconds: WARM_UP.as_secs_f64() + self.seconds,
-            ..storm.clone()
-        });
-        let storming = async {
-            match storm {
-                Some(storm) => process("storm", &storm).await,
-                None => Ok(BTreeMap::new()),
-            }
-        };
-        let (seen, storm_statuses) = tokio::join!(process("load", self), storming);
+        let load = self.process("load");
+        if self.storm.is_none() {
+            return load.await;
+        }
+        let (seen, storm_statuses) = tokio::try_join!(load, self.process("storm"))?;
         Ok(Seen {
-            storm_statuses: storm_statuses?,
-            ..seen?
+            storm_statuses,
+            ..seen
         })
     }
-}
 
-/// Runs this program with a task, and reads what it saw.
-async fn process<T: DeserializeOwned>(command: &str, task: &impl Serialize) -> Result<T, Failure> {
-    let output = Command::new(std::env::current_exe()?)
-        .args([command, &serde_json::to_string(task)?])
-        .stderr(std::process::Stdio::inherit())
-        .output()
-        .await?;
-    Ok(serde_json::from_slice(&output.stdout)?)
+    /// Runs a command of this program with the plan, and reads what it saw.
+    async fn process<T: DeserializeOwned>(&self, command: &str) -> Result<T, Failure> {
+        let output = Command::new(std::env::current_exe()?)
+            .args([command, &serde_json::to_string(self)?])
+            .stderr(std::process::Stdio::inherit())
+            .output()
+            .await?;
+        Ok(serde_json::from_slice(&output.stdout)?)
+    }
 }
 
 /// Before it counts, a load process lets caches fill.
@@ -215,20 +205,21 @@ pub async fn generate(plan: Plan) -> Result<Seen, Failure> {
     })
 }
 
-/// Repeats one request from many clients, and counts the answers by their status.
+/// Runs a plan's storm in this process, and counts the answers by their status.
 ///
 /// # Errors
-/// When the server hangs up.
-pub async fn storm(storm: Storm) -> Result<BTreeMap<u16, u64>, Failure> {
-    let until = Instant::now() + Duration::from_secs_f64(storm.seconds);
+/// When the plan has none, or the server hangs up.
+pub async fn storm(plan: Plan) -> Result<BTreeMap<u16, u64>, Failure> {
+    let storm = plan.storm.ok_or("the plan has no storm")?;
+    let until = Instant::now() + WARM_UP + Duration::from_secs_f64(plan.seconds);
     let pause = Duration::from_millis(storm.pause_ms);
     let key = Uuid::new_v4().to_string();
     let clients: Vec<_> = (0..storm.clients)
         .map(|_| {
-            let (storm, key) = (storm.clone(), key.clone());
+            let (path, key) = (storm.path.clone(), key.clone());
             tokio::spawn(async move {
                 let mut statuses: BTreeMap<u16, u64> = BTreeMap::new();
-                let mut client = Client::connect(storm.port, &storm.path, "none=0").await?;
+                let mut client = Client::connect(plan.port, &path, "none=0").await?;
                 while Instant::now() < until {
                     *statuses.entry(client.post(1, &key).await?).or_default() += 1;
                     tokio::time::sleep(pause).await;

@@ -57,9 +57,9 @@ fn command(arguments: &[&str]) -> Result<(), Failure> {
             println!("{}", serde_json::to_string(&seen)?);
             Ok(())
         }
-        ["storm", storm] => {
-            let storm = serde_json::from_str(storm)?;
-            let seen = threads(false)?.block_on(load::storm(storm))?;
+        ["storm", plan] => {
+            let plan = serde_json::from_str(plan)?;
+            let seen = threads(false)?.block_on(load::storm(plan))?;
             println!("{}", serde_json::to_string(&seen)?);
             Ok(())
         }

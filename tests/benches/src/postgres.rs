@@ -100,8 +100,6 @@ pub async fn hot_key(program: &str, cluster: &Cluster, effort: Effort) -> Result
             path: path.to_owned(),
             clients: 64,
             pause_ms: 50,
-            port: 0,
-            seconds: 0.0,
         });
         contender
     };
