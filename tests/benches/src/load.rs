@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use futures_util::future::try_join;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -86,7 +87,7 @@ impl Plan {
         if self.storm.is_none() {
             return load.await;
         }
-        let (seen, storm_statuses) = tokio::try_join!(load, self.process("storm"))?;
+        let (seen, storm_statuses) = try_join(load, self.process("storm")).await?;
         Ok(Seen {
             storm_statuses,
             ..seen
