@@ -2,6 +2,7 @@
 
 use std::env;
 use std::str::FromStr;
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -187,15 +188,19 @@ impl Drop for TestDatabase {
         if self.kind == Kind::Postgres {
             let options = PgConnectOptions::from_str(&self.url).expect("a PostgreSQL address");
             let name = options.get_database().expect("a database name").to_owned();
-            // Of its own, since this may run inside a runtime or in none.
-            let removal = thread::spawn(move || {
+            let (done, removed) = mpsc::channel::<()>();
+            // A thread of its own, since this may run inside a runtime or in none.
+            thread::spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread()
                     .enable_all()
                     .build();
                 let runtime = runtime.expect("a runtime");
                 runtime.block_on(postgres(&format!("drop database {name} with (force)")));
+                drop(done);
             });
-            let _ = removal.join();
+            // PostgreSQL waits with it for whoever is about to log in anywhere, and that may be a
+            // task of the very runtime whose thread waits here.
+            let _ = removed.recv_timeout(Duration::from_secs(5));
         }
     }
 }

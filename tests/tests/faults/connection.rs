@@ -153,8 +153,10 @@ async fn a_server_that_goes_silent_keeps_no_key_in_memory(kind: Kind) {
         let retry = app.post("/hasty").key("k").await;
         assert_eq!(retry.status, 201, "{statement}: {retry:?}");
         assert_eq!((app.effects().await, app.keys().await), (1, 1));
+        app
     };
-    tokio::join!(
+    // The end of one holds up the thread, so both end when both are done.
+    let _apps = tokio::join!(
         at("set transaction"),
         at("select current_setting('idem.gate')")
     );
@@ -171,8 +173,9 @@ async fn a_server_that_goes_silent_leaves_no_request_without_a_key_waiting(kind:
         assert!(silent.refusal().retryable);
         assert_eq!(app.script.gate.arrived(), runs, "{statement}");
         assert_eq!(app.post("/optional").await.status, 201);
+        app
     };
-    tokio::join!(
+    let _apps = tokio::join!(
         at("set transaction", "store-unavailable", 0),
         at("release savepoint idem_work", "outcome-unknown", 1),
         at("commit", "outcome-unknown", 1),

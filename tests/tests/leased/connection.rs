@@ -153,8 +153,10 @@ async fn a_claim_on_a_silent_connection_keeps_no_key_in_memory(kind: Kind) {
         line.database.until_no_transaction_is_open().await;
         let answer = line.app.order("k").await;
         line.assert_made(&answer, 1).await;
+        line
     };
-    tokio::join!(
+    // The end of one holds up the thread, so all end when all are done.
+    let _lines = tokio::join!(
         at("set transaction"),
         at("insert into idempotency_keys"),
         at("commit")
@@ -202,9 +204,10 @@ async fn a_step_on_a_silent_connection_ends(kind: Kind) {
         }
         let attempt = if point == "claimed" { 1 } else { 2 };
         line.assert_made(&answer, attempt).await;
+        line
     };
     let [first, second] = BEFORE_A_COMMIT;
-    tokio::join!(after(first), after(second));
+    let _lines = tokio::join!(after(first), after(second));
 }
 
 /// Nothing was called: neither the run nor its key ends because the note of it got no answer.
