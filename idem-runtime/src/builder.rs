@@ -109,14 +109,29 @@ impl<DB: Backend> Builder<DB> {
     /// # Errors
     /// [`ConfigError`] for the first setting that cannot work.
     pub fn build(self) -> Result<Idempotency<DB>, ConfigError> {
-        check_table(&self.settings.tables.keys)?;
-        check_table(&self.settings.tables.steps)?;
-        check_table(&self.settings.tables.outbox)?;
+        check_tables(&self.settings.tables)?;
         for (scope, overrides) in &self.settings.overrides {
             check_overrides(scope, overrides)?;
         }
         Ok(Idempotency::with_settings(self.pool, self.settings))
     }
+}
+
+fn check_tables(tables: &Tables) -> Result<(), ConfigError> {
+    let Tables {
+        keys,
+        steps,
+        outbox,
+    } = tables;
+    for name in [keys, steps, outbox] {
+        check_table(name)?;
+    }
+    for (name, other) in [(keys, steps), (keys, outbox), (steps, outbox)] {
+        if name.eq_ignore_ascii_case(other) {
+            return Err(ConfigError::TableNameTwice(other.to_string()));
+        }
+    }
+    Ok(())
 }
 
 fn check_table(name: &str) -> Result<(), ConfigError> {

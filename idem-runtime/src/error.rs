@@ -86,6 +86,9 @@ pub enum ConfigError {
         "the table name `{0}` is no identifier: it needs 1 to 48 letters, digits, and `_`, and begins with no digit"
     )]
     TableName(String),
+    /// Two tables share a name; databases do not tell upper case from lower.
+    #[error("the table name `{0}` is given twice: keys, steps, and outbox need a table each")]
+    TableNameTwice(String),
     /// Overrides were given for what is no scope.
     #[error("`{0}` is no scope: it needs 1 to 64 characters of a-z, 0-9, `.`, `_`, and `-`")]
     Scope(String),

@@ -79,8 +79,8 @@ impl<DB: Backend> Idempotency<DB> {
     /// PostgreSQL a user who may not create tables can use those that another one has made.
     ///
     /// # Errors
-    /// [`StoreErrorKind::Misconfigured`] when the tables exist in another shape, or are missing and
-    /// the database user may not create them; [`StoreErrorKind::Unavailable`] when the database does
+    /// [`StoreErrorKind::Misconfigured`] when the tables exist in another shape (a column, or the unique
+    /// constraint on a key, is not there), or are missing and the database user may not create them; [`StoreErrorKind::Unavailable`] when the database does
     /// not answer.
     pub async fn migrate(&self) -> Result<(), StoreError> {
         let handle = self.clone();

@@ -29,7 +29,7 @@ impl<T> Outcome<T> {
 ///
 /// A consumer of messages does one of three things with a delivery, as each variant says:
 ///
-/// - *acknowledge* it, since its effect is committed: [`NotKept`](Self::NotKept) alone;
+/// - *acknowledge* it, since its effect is committed: [`NotKept`](Self::NotKept);
 /// - *leave it unacknowledged*, so that the broker delivers it again, best after a pause: whatever
 ///   may end otherwise next time. A delivery that finds the effect committed replays;
 /// - *set it aside* (dead letter), since another delivery can only end the same way.
@@ -43,7 +43,8 @@ pub enum OnceError<E> {
     /// The same work runs right now. Leave unacknowledged: whoever runs it may still fail.
     #[error("the same work is in progress")]
     InProgress,
-    /// The key belongs to work with another fingerprint. Set aside: two messages have one key.
+    /// The key belongs to work with another fingerprint. Set aside: two messages have
+    /// one key, or the type of the message has changed since it was first consumed.
     #[error("the key was used for other work")]
     Mismatch,
     /// The work is done, but its result is larger than what is stored (1 MiB as JSON).

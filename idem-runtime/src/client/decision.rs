@@ -13,7 +13,7 @@ use super::policy::RetryPolicy;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts {
     pub(crate) outcome: AttemptOutcome,
-    /// What the problem in the body says, if it is one.
+    /// What the problem in the body says, if it is one; a replay is not.
     pub(crate) retryable: Option<bool>,
     pub(crate) retry_after: Option<Duration>,
 }

@@ -36,6 +36,7 @@
 //! | 408, 425, 429, 500, 502, 503, 504 | yes, unless the problem says `retryable: false` |
 //! | 409 | if it says that it passes: with `Retry-After`, or a problem with `retryable: true` |
 //! | any other status, 422 first of all | no |
+//! | any status with `Idempotent-Replayed: true` | no: it is stored, and comes again as it is |
 //!
 //! "The problem" is a body of type `application/problem+json` (RFC 9457), as this library's server
 //! side sends it. A 409 without a sign that it passes is a conflict of the application's own.

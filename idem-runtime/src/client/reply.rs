@@ -3,6 +3,7 @@
 use http::StatusCode;
 
 use super::attempt::Attempt;
+use super::response::is_replay;
 use crate::key::Key;
 
 /// The server's decision: a response that no retry would change.
@@ -38,8 +39,7 @@ impl Reply {
     /// (`Idempotent-Replayed: true`).
     #[must_use]
     pub fn is_replay(&self) -> bool {
-        let value = self.response.headers().get("idempotent-replayed");
-        value.is_some_and(|value| value == "true")
+        is_replay(self.response.headers())
     }
 
     /// Returns the key that all attempts had.

@@ -43,9 +43,14 @@ impl Received {
         let (mut parts, body) = http::Response::<reqwest::Body>::from(response).into_parts();
         let body = Buffered::read_ahead(body, limit).await?;
         let whole = is_problem.then(|| body.whole()).flatten();
+        let retryable = if is_replay(&parts.headers) {
+            Some(false) // stored, so it stays what it is
+        } else {
+            whole.and_then(|whole| retryable(&whole))
+        };
         let facts = Facts {
             outcome: AttemptOutcome::Answered(parts.status),
-            retryable: whole.and_then(|whole| retryable(&whole)),
+            retryable,
             retry_after,
         };
 
@@ -56,6 +61,12 @@ impl Received {
         let response = http::Response::from_parts(parts, reqwest::Body::wrap(body)).into();
         Ok(Self { response, facts })
     }
+}
+
+/// Whether the response says that it is a stored one.
+pub(super) fn is_replay(headers: &HeaderMap) -> bool {
+    let value = headers.get("idempotent-replayed");
+    value.is_some_and(|value| value == "true")
 }
 
 /// The `retryable` member, with which this library extends a problem.

@@ -286,6 +286,7 @@ impl<DB: Backend> Owner<DB> {
                 self.store(job, value, kept).await
             }
             done => match self.in_time(Arc::clone(self).release()).await {
+                Err(error) if self.lost.is_cancelled() => (unknown(&error), None),
                 Ok(Fenced::Done) | Err(_) => (released(done), None),
                 Ok(Fenced::LeaseLost | Fenced::Ended) => {
                     (self.foreign(job, self.look().await), None)

@@ -101,6 +101,7 @@ pub struct Statements {
     pub(crate) keys: Arc<str>,
     pub(crate) migrate: SqlStr,
     pub(crate) check: SqlStr,
+    uniques: [SqlStr; 2],
     /// Looks a key up in the transaction that asks for it.
     pub(crate) open: SqlStr,
     pub(crate) find: SqlStr,
@@ -116,8 +117,15 @@ pub struct Statements {
 
 impl Statements {
     /// Those that find a table of another shape.
-    fn checks(&self) -> [&SqlStr; 3] {
-        [&self.check, &self.lease.check, &self.outbox.check]
+    fn checks(&self) -> [&SqlStr; 5] {
+        let [key, step] = &self.uniques;
+        [
+            &self.check,
+            &self.lease.check,
+            &self.outbox.check,
+            key,
+            step,
+        ]
     }
 }
 
@@ -149,6 +157,20 @@ impl Tables {
             .replace("{outbox}", &self.outbox)
             .into();
         AssertSqlSafe(statement).into_sql_str()
+    }
+
+    /// Inserts of nothing that fail where a table lacks its unique constraint, the last fence.
+    fn uniques(&self) -> [SqlStr; 2] {
+        [
+            ("{keys}", "tenant, scope, key"),
+            ("{steps}", "tenant, scope, key, name"),
+        ]
+        .map(|(table, columns)| {
+            self.put_into(&format!(
+                "insert into {table} ({columns}) select {columns} from {table} where 1 = 0 \
+                 on conflict ({columns}) do nothing"
+            ))
+        })
     }
 
     /// Puts a dialect's words and the table names into a template.

@@ -148,6 +148,7 @@ impl Store for Postgres {
             keys: Arc::clone(&tables.keys),
             migrate: tables.put_into(MIGRATE),
             check: tables.put_into(CHECK),
+            uniques: tables.uniques(),
             open: tables.put_into(OPEN),
             find: tables.put_into(FIND),
             store: tables.put_into(STORE),
@@ -372,8 +373,11 @@ impl Store for Postgres {
 
     fn classify(error: &(dyn DatabaseError + 'static)) -> StoreErrorKind {
         match error.code().as_deref() {
-            // Undefined table, column, or schema; no right to use them; a name that is a keyword.
-            Some("42P01" | "42703" | "3F000" | "42501" | "42601") => StoreErrorKind::Misconfigured,
+            // Undefined table, column, or schema; no unique constraint; no right to use them; a name
+            // that is a keyword.
+            Some("42P01" | "42703" | "3F000" | "42P10" | "42501" | "42601") => {
+                StoreErrorKind::Misconfigured
+            }
             // Serialization failure, deadlock, lock not available, a transaction that an earlier
             // error aborted, a statement out of time, and a constraint that failed at the commit.
             Some("40001" | "40P01" | "55P03" | "25P02" | "57014") => StoreErrorKind::Aborted,

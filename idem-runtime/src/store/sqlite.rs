@@ -103,6 +103,7 @@ impl Store for Sqlite {
             keys: Arc::clone(&tables.keys),
             migrate: tables.put_into(MIGRATE),
             check: tables.put_into(CHECK),
+            uniques: tables.uniques(),
             open: tables.put_into(FIND),
             find: tables.put_into(FIND),
             store: tables.put_into(STORE),

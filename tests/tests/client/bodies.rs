@@ -115,3 +115,19 @@ async fn a_replay_is_told_from_a_first_answer() {
     let (_server, result) = pay([], &QUICK).await;
     assert!(!result.expect("an answer").is_replay());
 }
+
+/// As of a server that keeps its failures too: they come again as they are.
+#[tokio::test]
+async fn a_replayed_failure_is_final() {
+    for status in [408, 425, 429, 500, 503] {
+        let replay = answer(
+            status,
+            &["idempotent-replayed: true", "retry-after: 1"],
+            "no",
+        );
+        let (server, result) = pay([answer(status, &[], "no"), replay], &QUICK).await;
+        let reply = result.expect("a decision");
+        assert_eq!((reply.status().as_u16(), reply.is_replay()), (status, true));
+        assert_eq!(server.connections(), 2);
+    }
+}

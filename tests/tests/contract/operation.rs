@@ -16,6 +16,7 @@ stamp!(
     handles_may_migrate_at_once,
     the_printed_migration_is_the_migration,
     a_table_of_another_shape_is_found_at_the_migration,
+    a_table_without_its_unique_constraint_is_found_at_the_migration,
     a_table_name_that_is_a_keyword_is_found_at_the_migration,
     the_table_can_have_another_name,
     an_override_of_the_time_out_holds,
@@ -153,6 +154,21 @@ async fn a_table_of_another_shape_is_found_at_the_migration(kind: Kind) {
             ))
             .await;
         let error = app.handle.migrate().await.expect_err("a wrong table");
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+    }
+}
+
+/// The last fence: without it two rows could hold a key, and nothing would tell.
+async fn a_table_without_its_unique_constraint_is_found_at_the_migration(kind: Kind) {
+    for table in ["idempotency_keys", "idempotency_steps"] {
+        let app = TestApp::start(kind).await;
+        app.database
+            .execute(&format!(
+                "create table copy as select * from {table}; drop table {table}; \
+                 alter table copy rename to {table}"
+            ))
+            .await;
+        let error = app.handle.migrate().await.expect_err(table);
         assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
     }
 }
@@ -373,6 +389,14 @@ async fn settings_that_cannot_work_are_refused_at_the_start() {
     ] {
         let error = build().keys_table(name).build().expect_err(name);
         assert!(matches!(error, ConfigError::TableName(_)), "{error}");
+    }
+    for twice in [
+        build().keys_table("jobs").steps_table("JOBS"),
+        build().keys_table("outbox"),
+        build().outbox_table("idempotency_steps"),
+    ] {
+        let error = twice.build().expect_err("one name for two tables");
+        assert!(matches!(error, ConfigError::TableNameTwice(_)), "{error}");
     }
     let none = Overrides::new();
     for (scope, overrides) in [

@@ -36,6 +36,7 @@ stamp!(
     a_renewal_on_a_silent_connection_loses_no_lease,
     a_transaction_that_locks_the_key_has_two_thirds_of_the_lease,
     a_release_that_fails_leaves_the_answer_to_the_handler,
+    a_release_that_fails_after_the_lease_is_lost_has_no_known_outcome,
 );
 
 /// The points before commits that are tried once: those of transaction steps.
@@ -333,6 +334,44 @@ async fn a_release_that_fails_leaves_the_answer_to_the_handler(kind: Kind) {
     let failed = line.app.order("k").await;
     assert!(!line.proxy.is_armed(), "nothing was released");
     assert_eq!((failed.status, &failed.body[..]), (507, &b"no room"[..]));
+}
+
+/// What the handler answered is not the answer of the key, which is another attempt's by now.
+async fn a_release_that_fails_after_the_lease_is_lost_has_no_known_outcome(kind: Kind) {
+    let line = Line::without_heartbeat(kind).await;
+    let elsewhere = LeasedApp::start(&line.database).await;
+    let [first, second] = [Gate::default(), Gate::default()];
+    let gates = [first.clone(), second.clone()];
+    line.app.handler(move |lease| {
+        let [first, second] = gates.clone();
+        async move {
+            first.pass().await;
+            let step = lease.step("charge", async || Ok::<_, StatusCode>(()));
+            step.await.expect_err("another attempt has the lease");
+            second.pass().await;
+            (StatusCode::CONFLICT, "sold out").into_response()
+        }
+        .boxed()
+    });
+    first.close();
+    second.close();
+    let running = line.app.order("k").start();
+    first.until_arrived(1).await;
+    end_leases(&line.database, kind).await;
+    let answer = elsewhere.order("k").await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+
+    first.open();
+    second.until_arrived(1).await;
+    line.proxy.fail(
+        "update idempotency_keys set locked_until = null",
+        Fault::CutBefore,
+    );
+    second.open();
+    let unknown = running.answer().await;
+    assert!(!line.proxy.is_armed(), "nothing was released");
+    unknown.assert_refused(503, "outcome-unknown");
+    line.app.order("k").await.assert_replays(&answer);
 }
 
 /// Though the handler took no notice, and the key could not be parked.
