@@ -13,6 +13,8 @@ use crate::record::{Disposition, Kept, Record, StoredResponse};
 
 /// A response whose fate the handler decides itself, over what `record` says for its status.
 ///
+/// The writes are those of atomic mode. In leased mode what a finished step has committed stays.
+///
 /// ```
 /// # use axum::http::StatusCode;
 /// # use axum::response::IntoResponse;
