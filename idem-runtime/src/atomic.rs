@@ -368,7 +368,8 @@ pub(crate) async fn run<DB: Backend, W: Work<DB>>(
         Err(_) => {
             tracing::warn!(
                 timeout = ?limit,
-                "the handler ran out of time; its writes are rolled back and the key is free"
+                "the handler ran out of time; its writes are rolled back, and the key is free once the \
+                 statement in hand, if there is one, has ended"
             );
             Err(Refusal::TimedOut)
         }

@@ -207,9 +207,12 @@ impl Answer {
         let retryable = problem["retryable"]
             .as_bool()
             .expect("`retryable` is there");
-        let may_retry_soon = self.headers.contains_key("retry-after");
+        let seconds = |value: &HeaderValue| value.to_str().ok()?.parse::<u32>().ok();
+        let soon = self.headers.get("retry-after").map(seconds);
+        let is_soon = matches!(soon, Some(Some(1..=5)));
         let must_say_when = self.status == 503 || slug == "in-progress";
-        assert_eq!(may_retry_soon, must_say_when, "Retry-After of {self:?}");
+        assert_eq!(soon.is_some(), must_say_when, "Retry-After of {self:?}");
+        assert_eq!(is_soon, must_say_when, "Retry-After of {self:?}");
         Refusal { slug, retryable }
     }
 

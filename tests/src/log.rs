@@ -33,6 +33,18 @@ impl Log {
         String::from_utf8_lossy(&self.0.lock().expect("the log")).into_owned()
     }
 
+    /// Asserts that all this is in one line.
+    ///
+    /// # Panics
+    /// When it is not.
+    pub fn assert_line(&self, parts: &[&str]) {
+        let text = self.text();
+        let found = text
+            .lines()
+            .any(|line| parts.iter().all(|part| line.contains(part)));
+        assert!(found, "no line with {parts:?}");
+    }
+
     /// Asserts that the library has logged something, and nothing with this mark in it.
     ///
     /// # Panics

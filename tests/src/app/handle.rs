@@ -18,6 +18,10 @@ use crate::script::Script;
 pub enum Setting {
     /// Names the table of keys.
     KeysTable(&'static str),
+    /// Names the table of steps.
+    StepsTable(&'static str),
+    /// Names the table of the outbox.
+    OutboxTable(&'static str),
     /// Stores digests instead of keys.
     DigestKeys,
     /// Encrypts what is stored, with [`Reversed`].
@@ -111,6 +115,8 @@ fn build<DB: Backend>(pool: SqlxPool<DB>, settings: &[Setting]) -> Idempotency<D
         Idempotency::builder(pool),
         |builder, setting| match *setting {
             Setting::KeysTable(name) => builder.keys_table(name),
+            Setting::StepsTable(name) => builder.steps_table(name),
+            Setting::OutboxTable(name) => builder.outbox_table(name),
             Setting::DigestKeys => builder.store_keys(StoreKeys::Digest),
             Setting::Seal => builder.seal(Reversed),
             Setting::PlainProblems => builder.render_problem(|problem| {

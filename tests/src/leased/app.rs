@@ -10,7 +10,7 @@ use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use axum::{Json, Router};
 use futures_util::FutureExt;
@@ -39,8 +39,8 @@ pub struct LeasedSetup {
     pub ttl: Duration,
     /// The largest number of connections.
     pub pool_size: u32,
-    /// Whether what is stored is encrypted.
-    pub seal: bool,
+    /// What the builder of the handle is told beside that.
+    pub settings: &'static [Setting],
 }
 
 impl Default for LeasedSetup {
@@ -51,7 +51,7 @@ impl Default for LeasedSetup {
             wait: Duration::ZERO,
             ttl: Duration::from_hours(1),
             pool_size: 5,
-            seal: false,
+            settings: &[],
         }
     }
 }
@@ -173,7 +173,7 @@ async fn handle(pool: &Pool, setup: LeasedSetup) -> Handle {
         Setting::Scope(RESUME, overrides),
         Setting::Scope(RECONCILE, overrides),
     ];
-    settings.extend(setup.seal.then_some(Setting::Seal));
+    settings.extend(setup.settings);
     let handle = Handle::new(pool, &settings);
     handle.migrate().await.expect("the tables are created");
     handle
@@ -342,10 +342,28 @@ impl LeasedApp {
     /// # Errors
     /// Those of [`Idempotency::complete`].
     pub async fn complete(&self, key: &str, body: &'static str) -> Result<(), SettleError> {
-        let word = Settlement::new("olga", "the provider's list says so");
+        self.complete_with(key, body, word()).await
+    }
+
+    /// Finishes alice's key of the reconciled orders with any response and settlement.
+    ///
+    /// # Errors
+    /// Those of [`Idempotency::complete`].
+    pub async fn complete_with(
+        &self,
+        key: &str,
+        response: impl IntoResponse,
+        word: Settlement,
+    ) -> Result<(), SettleError> {
         match &self.handle {
-            Handle::Postgres(handle) => handle.complete(RECONCILE, "alice", key, body, word).await,
-            Handle::Sqlite(handle) => handle.complete(RECONCILE, "alice", key, body, word).await,
+            Handle::Postgres(handle) => {
+                let complete = handle.complete(RECONCILE, "alice", key, response, word);
+                complete.await
+            }
+            Handle::Sqlite(handle) => {
+                let complete = handle.complete(RECONCILE, "alice", key, response, word);
+                complete.await
+            }
         }
     }
 
@@ -354,12 +372,15 @@ impl LeasedApp {
     /// # Errors
     /// Those of [`Idempotency::release`].
     pub async fn release(&self, key: &str) -> Result<(), SettleError> {
-        let word = Settlement::new("olga", "the provider's list says so");
         match &self.handle {
-            Handle::Postgres(handle) => handle.release(RECONCILE, "alice", key, word).await,
-            Handle::Sqlite(handle) => handle.release(RECONCILE, "alice", key, word).await,
+            Handle::Postgres(handle) => handle.release(RECONCILE, "alice", key, word()).await,
+            Handle::Sqlite(handle) => handle.release(RECONCILE, "alice", key, word()).await,
         }
     }
+}
+
+fn word() -> Settlement {
+    Settlement::new("olga", "the provider's list says so")
 }
 
 impl fmt::Debug for LeasedApp {

@@ -126,8 +126,11 @@ async fn a_replayed_failure_is_final() {
             "no",
         );
         let (server, result) = pay([answer(status, &[], "no"), replay], &QUICK).await;
-        let reply = result.expect("a decision");
-        assert_eq!((reply.status().as_u16(), reply.is_replay()), (status, true));
+        let decided = result.expect("a decision");
+        assert_eq!(
+            (decided.status().as_u16(), decided.is_replay()),
+            (status, true)
+        );
         assert_eq!(server.connections(), 2);
     }
 }

@@ -20,6 +20,7 @@ stamp!(
     an_answer_without_a_body_stays_without,
     a_streamed_body_within_the_limit_comes_back,
     an_answer_at_the_limit_is_kept_and_one_above_it_is_not,
+    a_refusal_above_the_limit_is_not_kept,
     a_streamed_body_above_the_limit_reaches_the_client_whole,
     an_answer_with_trailers_is_not_kept,
     a_body_that_fails_is_no_answer,
@@ -90,7 +91,7 @@ async fn repeated_and_binary_header_values_come_back_in_order(kind: Kind) {
 }
 
 async fn what_belongs_to_one_answer_only_does_not_come_back(kind: Kind) {
-    const ONCE: [&str; 7] = [
+    const ONCE: [&str; 12] = [
         "set-cookie",
         "authorization",
         "proxy-authenticate",
@@ -98,6 +99,11 @@ async fn what_belongs_to_one_answer_only_does_not_come_back(kind: Kind) {
         "keep-alive",
         "te",
         "trailer",
+        "upgrade",
+        "proxy-connection",
+        "www-authenticate",
+        "authentication-info",
+        "proxy-authentication-info",
     ];
     let app = TestApp::start(kind).await;
     app.script.answer(|| {
@@ -213,6 +219,20 @@ async fn an_answer_at_the_limit_is_kept_and_one_above_it_is_not(kind: Kind) {
     let app = TestApp::start(kind).await;
     app.script.answer(|| vec![b'x'; 1025]);
     assert_not_kept(&app, "/small", 1025).await;
+}
+
+/// Its writes are gone, as with any refusal that is kept, and nobody is told that it was done.
+async fn a_refusal_above_the_limit_is_not_kept(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    app.script
+        .answer(|| (StatusCode::PAYMENT_REQUIRED, vec![b'x'; 1025]));
+    let (first, retry) = twice(&app, "/small").await;
+    assert_eq!((first.status, first.body.len()), (402, 1025));
+    retry.assert_refused(409, "response-not-kept");
+    let detail = String::from_utf8_lossy(&retry.body).into_owned();
+    assert!(!detail.contains("done"), "{detail}");
+    assert_eq!((app.effects().await, app.keys().await), (0, 1));
+    assert_eq!(app.script.gate.arrived(), 1);
 }
 
 async fn a_streamed_body_above_the_limit_reaches_the_client_whole(kind: Kind) {

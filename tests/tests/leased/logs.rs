@@ -99,6 +99,14 @@ async fn assert_silent(kind: Kind) {
     let (log, _guard) = Log::capture();
     every_outcome(&Two::start(kind).await, kind).await;
     log.assert_without(MARK);
+    let settled = [
+        "an operator settled a key",
+        "olga",
+        "the provider's list says so",
+        "completed",
+        "key_hash=",
+    ];
+    log.assert_line(&settled);
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@ use std::time::Duration;
 use idem_tests::Kind;
 use idem_tests::client::{Pending, Request};
 use idem_tests::database::TestDatabase;
-use idem_tests::leased::LeasedApp;
+use idem_tests::leased::{LeasedApp, LeasedSetup};
 
 /// Two applications with handles of their own on one database, as two processes have them.
 struct Two {
@@ -36,10 +36,14 @@ struct Two {
 
 impl Two {
     async fn start(kind: Kind) -> Self {
+        Self::with(kind, LeasedSetup::default()).await
+    }
+
+    async fn with(kind: Kind, setup: LeasedSetup) -> Self {
         let database = TestDatabase::create(kind).await;
         Self {
-            first: LeasedApp::start(&database).await,
-            second: LeasedApp::start(&database).await,
+            first: LeasedApp::with(&database, setup).await,
+            second: LeasedApp::with(&database, setup).await,
             database,
         }
     }

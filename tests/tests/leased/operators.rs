@@ -1,13 +1,17 @@
 //! Reconciliation: a run that may have happened waits for an operator.
 
+use std::io;
 use std::time::{Duration, SystemTime};
 
+use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use futures_util::FutureExt;
+use futures_util::{FutureExt, stream};
 use idem_runtime::{KeyState, SettleError, Settlement};
 use idem_tests::Kind;
+use idem_tests::app::Setting;
 use idem_tests::client::Pending;
+use idem_tests::leased::LeasedSetup;
 use serde_json::Value;
 
 use crate::{Two, end_retention};
@@ -186,6 +190,65 @@ fn an_operators_word_keeps_a_key_for_as_long_as_an_attribute_may() {
     }
 }
 
+async fn an_operators_word_keeps_a_key_for_as_long_as_it_says(kind: Kind) {
+    let (two, _lost) = abandoned_at(kind, "charging").await;
+    two.second.reconciled("k").await;
+    let day = Duration::from_hours(24);
+    let word = Settlement::new("olga", "the provider's list says so").ttl(60 * day);
+    let word = word.expect("a ttl");
+    let completed = two.second.complete_with("k", "by hand", word).await;
+    completed.expect("a parked key");
+    let key = two.second.find_reconciled("k").await;
+    let kept = key
+        .expires_at
+        .duration_since(key.completed_at.expect("it is done"));
+    assert_eq!(kept.expect("later"), 60 * day);
+}
+
+async fn a_response_that_fails_completes_nothing(kind: Kind) {
+    let (two, _lost) = abandoned_at(kind, "charging").await;
+    two.second.reconciled("k").await;
+    let broken = stream::iter([Err::<&str, _>(io::Error::other("broken"))]);
+    let word = Settlement::new("olga", "the provider's list says so");
+    let refused = two
+        .second
+        .complete_with("k", Body::from_stream(broken), word);
+    let refused = refused.await;
+    assert!(matches!(refused, Err(SettleError::Response)), "{refused:?}");
+    let key = two.second.find_reconciled("k").await;
+    assert_eq!(key.state, KeyState::NeedsReconciliation);
+}
+
+/// Operators know keys as clients sent them, however they are stored.
+async fn an_operator_settles_digests_with_sealed_responses(kind: Kind) {
+    let setup = LeasedSetup {
+        settings: &[Setting::DigestKeys, Setting::Seal],
+        ..LeasedSetup::default()
+    };
+    let two = Two::with(kind, setup).await;
+    for point in ["charged", "charging"] {
+        let _lost = two.abandon(kind, two.first.reconciled(point), point).await;
+        let retry = two.second.reconciled(point).await;
+        retry.assert_refused(409, "needs-reconciliation");
+        let key = two.second.find_reconciled(point).await;
+        assert_eq!(key.state, KeyState::NeedsReconciliation);
+        assert_eq!(key.steps.len(), 2, "{key:?}");
+    }
+    two.second
+        .complete("charging", "by hand")
+        .await
+        .expect("a parked key");
+    let answer = two.second.reconciled("charging").await;
+    assert!(answer.is_replay() && answer.body == "by hand", "{answer:?}");
+    two.second.release("charged").await.expect("a parked key");
+    let resumed = two.second.reconciled("charged").await;
+    assert_eq!(resumed.status, 201, "{resumed:?}");
+    let reserved = two.second.order.gates.at("reserving").arrived();
+    assert_eq!(reserved, 0, "a finished step ran again");
+    let raw = "select count(*) from idempotency_keys where key in ('charging', 'charged')";
+    assert_eq!(two.database.pool().number(raw).await, 0);
+}
+
 /// An owner that comes back after the operator's word changes nothing.
 async fn an_owner_that_comes_back_does_not_overrule_a_completion(kind: Kind) {
     let two = Two::start(kind).await;
@@ -328,6 +391,9 @@ stamp!(
     an_operator_completes_a_parked_key,
     an_operator_releases_a_parked_key,
     an_operators_word_keeps_a_key_no_shorter,
+    an_operators_word_keeps_a_key_for_as_long_as_it_says,
+    a_response_that_fails_completes_nothing,
+    an_operator_settles_digests_with_sealed_responses,
     an_owner_that_comes_back_does_not_overrule_a_completion,
     an_owner_that_comes_back_does_not_overrule_a_release,
     an_operator_settles_only_what_nobody_holds,

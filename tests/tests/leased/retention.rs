@@ -18,7 +18,7 @@ const SHORT: LeasedSetup = LeasedSetup {
     wait: Duration::ZERO,
     ttl: Duration::from_hours(1),
     pool_size: 5,
-    seal: false,
+    settings: &[],
 };
 
 /// Waits until three leases have passed since the claim, and that the lease was renewed all along.

@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use idem_runtime::{KeyState, StepError};
+use idem_tests::app::Setting;
 use idem_tests::database::TestDatabase;
 use idem_tests::leased::{AnyLease, LeasedApp, LeasedSetup};
 use idem_tests::{Gate, Kind};
@@ -413,11 +414,25 @@ async fn a_derived_key_is_the_same_for_every_attempt(kind: Kind) {
     assert_eq!(database.effects().await, 1);
 }
 
+async fn steps_may_be_in_a_table_of_another_name(kind: Kind) {
+    let database = TestDatabase::create(kind).await;
+    let setup = LeasedSetup {
+        settings: &[Setting::StepsTable("calls")],
+        ..LeasedSetup::default()
+    };
+    let app = LeasedApp::with(&database, setup).await;
+    let answer = app.order("k").await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let steps = app.find("k").await.steps.len();
+    let stored = database.pool().number("select count(*) from calls").await;
+    assert!(steps > 0 && stored == i64::try_from(steps).expect("a few"));
+}
+
 /// Results are as secret as responses.
 async fn results_are_sealed_at_rest(kind: Kind) {
     let database = TestDatabase::create(kind).await;
     let setup = LeasedSetup {
-        seal: true,
+        settings: &[Setting::Seal],
         ..LeasedSetup::default()
     };
     let app = LeasedApp::with(&database, setup).await;
@@ -479,6 +494,7 @@ stamp!(
     steps_may_run_at_the_same_time,
     a_step_that_is_dropped_half_way_runs_again,
     a_derived_key_is_the_same_for_every_attempt,
+    steps_may_be_in_a_table_of_another_name,
     results_are_sealed_at_rest,
     a_recorded_step_is_never_run_by_the_next_owner,
 );

@@ -7,7 +7,7 @@ use idem_runtime::outbox::{
     self, DeadLetter, Envelope, Message, Relay, RelayTask, Sink, SinkError,
 };
 use idem_runtime::{Backend, Idempotency};
-use idem_tests::app::Handle;
+use idem_tests::app::{Handle, Setting};
 use idem_tests::database::{Pool, TestDatabase};
 use idem_tests::{Gate, Kind};
 use uuid::Uuid;
@@ -140,9 +140,13 @@ fn tuned<DB: Backend, S: Sink>(handle: &Idempotency<DB>, sink: S, tuning: Tuning
 
 impl Bus {
     pub(crate) async fn start(kind: Kind) -> Self {
+        Self::with(kind, &[]).await
+    }
+
+    pub(crate) async fn with(kind: Kind, settings: &[Setting]) -> Self {
         let database = TestDatabase::create(kind).await;
         let pool = database.connect(5, Duration::from_secs(10)).await;
-        let handle = Handle::new(&pool, &[]);
+        let handle = Handle::new(&pool, settings);
         handle.migrate().await.expect("the tables are created");
         Self {
             database,

@@ -7,13 +7,14 @@ use std::time::Duration;
 use idem_runtime::Backend;
 use idem_runtime::outbox::{self, InvalidMessage, Message, Relay, Sink, SinkError, in_process};
 use idem_tests::Kind;
-use idem_tests::app::Handle;
+use idem_tests::app::{Handle, Setting};
 use idem_tests::database::Pool;
 
 use crate::fixture::{Bus, Recorder, Tuning, label, message, spawn};
 
 stamp!(
     a_message_leaves_once_and_whole,
+    a_message_leaves_from_a_table_of_another_name,
     a_message_of_a_transaction_that_rolls_back_never_leaves,
     an_invalid_message_touches_nothing,
     a_failure_holds_back_its_key_and_no_other,
@@ -54,6 +55,29 @@ async fn a_message_leaves_once_and_whole(kind: Kind) {
     assert_eq!((confirmed[0].id, confirmed[0].attempt), (ids[0], 1));
     let age = confirmed[0].created_at.elapsed().expect("in the past");
     assert!(age < Duration::from_mins(5), "{age:?}");
+}
+
+async fn a_message_leaves_from_a_table_of_another_name(kind: Kind) {
+    let settings = [Setting::OutboxTable("letters")];
+    let (bus, sink) = (Bus::with(kind, &settings).await, Recorder::new());
+    let id = match (&bus.handle, &bus.pool) {
+        (Handle::Postgres(handle), Pool::Postgres(pool)) => {
+            let mut tx = pool.begin().await.expect("a transaction");
+            let id = handle.outbox().publish(&mut tx, message("k", "x")).await;
+            tx.commit().await.expect("a commit");
+            id
+        }
+        (Handle::Sqlite(handle), Pool::Sqlite(pool)) => {
+            let mut tx = pool.begin().await.expect("a transaction");
+            let id = handle.outbox().publish(&mut tx, message("k", "x")).await;
+            tx.commit().await.expect("a commit");
+            id
+        }
+        _ => panic!("two databases"),
+    };
+    assert_eq!(bus.send(&sink, Tuning::default()).await, 1);
+    assert_eq!(sink.confirmed()[0].id, id.expect("a row"));
+    assert_eq!(bus.pool.number("select count(*) from letters").await, 1);
 }
 
 async fn a_message_of_a_transaction_that_rolls_back_never_leaves(kind: Kind) {

@@ -10,7 +10,8 @@ use axum::http::{Request, StatusCode};
 use axum::routing::post;
 use idem_runtime::{Idempotency, Lease, Once, idempotent, outbox};
 use idem_tests::Kind;
-use idem_tests::app::Handle;
+use idem_tests::app::{Handle, Setting};
+use idem_tests::database::Pool;
 use sqlx::{PgConnection, Postgres};
 use tower::ServiceExt;
 
@@ -24,6 +25,7 @@ stamp!(
 );
 stamp!(postgres:
     a_commit_wakes_the_relay,
+    a_commit_wakes_the_relay_of_a_table_of_another_name,
     work_wakes_the_relay_and_commits_without_a_notification,
     a_step_wakes_the_relay_while_its_handler_runs,
 );
@@ -140,6 +142,32 @@ async fn a_commit_wakes_the_relay(kind: Kind) {
     }
     sink.gate.open();
     relay.stop().await;
+}
+
+async fn a_commit_wakes_the_relay_of_a_table_of_another_name(kind: Kind) {
+    let settings = [
+        Setting::KeysTable("Keys_b"),
+        Setting::StepsTable("Steps_b"),
+        Setting::OutboxTable("Outbox_b"),
+    ];
+    let (bus, sink) = (Bus::with(kind, &settings).await, Recorder::new());
+    sink.gate.close();
+    let relay = spawn(&bus.handle, &sink, RARELY);
+    let (Handle::Postgres(handle), Pool::Postgres(pool)) = (&bus.handle, &bus.pool) else {
+        panic!("only PostgreSQL has notifications");
+    };
+    let outbox = handle.outbox();
+    for n in 1..=5 {
+        let mut tx = pool.begin().await.expect("a transaction");
+        let written = outbox.publish(&mut tx, message(&n.to_string(), "x"));
+        written.await.expect("a row");
+        tx.commit().await.expect("a commit");
+        sink.gate.until_arrived(n).await;
+    }
+    sink.gate.open();
+    relay.stop().await;
+    let sent = "select count(*) from outbox_b where state = 2";
+    assert_eq!(bus.pool.number(sent).await, 5);
 }
 
 /// PostgreSQL lets one transaction with a notification commit at a time.
