@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use tracing::Level;
 use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::fmt::format::FmtSpan;
 
 /// The log of this thread, on which all of a test runs that has one thread.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +20,7 @@ impl Log {
         let subscriber = tracing_subscriber::fmt()
             .with_max_level(Level::TRACE)
             .with_ansi(false)
+            .with_span_events(FmtSpan::CLOSE)
             .with_writer(move || writer.clone())
             .finish();
         (log, tracing::subscriber::set_default(subscriber))

@@ -72,6 +72,11 @@ async fn assert_silent(kind: Kind) {
     every_outcome(&app).await;
 
     log.assert_without(MARK);
+    for outcome in ["executed", "replayed", "mismatch", "handler_panic"] {
+        let outcome = format!("outcome=\"{outcome}\"");
+        log.assert_line(&["close", "scope=", "tenant_hash=", "key_hash=", &outcome]);
+    }
+    log.assert_line(&["attempt=1", "outcome=\"executed\""]);
 }
 
 #[tokio::test]

@@ -33,7 +33,10 @@ stamp!(
     defaults_of_the_database_do_not_keep_it_from_migrating_and_sweeping,
 );
 
-stamp!(sqlite: a_first_migration_waits_for_a_writer);
+stamp!(
+    sqlite: a_first_migration_waits_for_a_writer,
+    a_migration_turns_on_the_write_ahead_log,
+);
 
 async fn a_process_that_starts_waits_for_none_that_works(kind: Kind) {
     let app = TestApp::start(kind).await;
@@ -52,6 +55,15 @@ async fn migrating_twice_changes_nothing(kind: Kind) {
     let first = app.post("/effects").key("k").await;
     app.handle.migrate().await.expect("a second migration");
     app.post("/effects").key("k").await.assert_replays(&first);
+}
+
+async fn a_migration_turns_on_the_write_ahead_log(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    // A connection that has read nothing since does not know it yet.
+    let mode = "select journal_mode from (select count(*) from effects) join pragma_journal_mode";
+    let mode = app.database.text(mode).await;
+    let in_memory = kind == Kind::SqliteInMemory;
+    assert_eq!(mode, if in_memory { "memory" } else { "wal" });
 }
 
 async fn handles_may_migrate_at_once(kind: Kind) {
