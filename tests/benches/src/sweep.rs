@@ -106,7 +106,7 @@ async fn fill(pool: &sqlx::PgPool, keys: u64) -> Result<(), sqlx::Error> {
     let fill = format!(
         "insert into idempotency_keys (tenant, scope, key, fingerprint, state, attempt, status, \
          headers, body, created_at, completed_at, expires_at) \
-         select (n % 1000)::text, 'old', gen_random_uuid()::text, decode(repeat('00', 32), 'hex'), 2, 1, 201, \
+         select (n % 1000)::text, 'old', md5(random()::text), decode(repeat('00', 32), 'hex'), 2, 1, 201, \
          '', decode(repeat('61', 300), 'hex'), now() - interval '2 days', now() - interval '2 days', \
          now() - interval '1 day' + n * interval '1 microsecond' from generate_series(1, {keys}) as n"
     );

@@ -12,11 +12,11 @@ use crate::serve;
 
 const KEYS: &str = "insert into idempotency_keys (tenant, scope, key, fingerprint, state, attempt, \
      headers, body, created_at, expires_at) \
-     select '', 'filler', gen_random_uuid()::text, decode(repeat('00', 32), 'hex'), 2, 1, '', \
+     select '', 'filler', substr(md5(random()::text), 1, 8), decode(repeat('00', 32), 'hex'), 2, 1, '', \
      decode(repeat('00', {size}), 'hex'), now(), now() - interval '1 second' \
      from generate_series(1, {rows})";
 const STEPS: &str = "insert into idempotency_steps (tenant, scope, key, name, attempt, result, begun_at) \
-     select '', 'filler', gen_random_uuid()::text, '', 1, \
+     select '', 'filler', substr(md5(random()::text), 1, 8), '', 1, \
      decode(repeat('00', {size}), 'hex'), now() from generate_series(1, {rows})";
 const EFFECTS: &str = "insert into effects (account, label) \
      select '', repeat('-', {size}) from generate_series(1, {rows})";
@@ -36,7 +36,9 @@ async fn fill(pool: &Pool, insert: &str) {
         let code = full
             .as_database_error()
             .and_then(sqlx::error::DatabaseError::code);
-        assert_eq!(code.as_deref(), Some("53100"), "{full}");
+        // From PostgreSQL 16 on a larger piece of a file is asked for in another way.
+        let is_full = matches!(code.as_deref(), Some("53100" | "XX000"));
+        assert!(is_full, "{full}");
     }
 }
 
