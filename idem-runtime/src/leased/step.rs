@@ -21,6 +21,48 @@ use crate::store::lease::StepRow;
 ///
 /// A handler asks for it with a `lease: &Lease<Postgres>` parameter. It dereferences to the
 /// [`Claim`], whose [`derive_key`](Claim::derive_key) makes the key for the other side.
+///
+/// # Examples
+///
+/// ```
+/// # #[cfg(all(feature = "macros", feature = "postgres"))] {
+/// # use axum::{extract::{FromRef, Path, State}, http::StatusCode};
+/// # use idem_runtime::{Idempotency, Lease, idempotent};
+/// # use sqlx::{PgConnection, Postgres};
+/// # #[derive(Clone)]
+/// # struct App { idempotency: Idempotency<Postgres>, provider: Provider }
+/// # impl FromRef<App> for Idempotency<Postgres> {
+/// #     fn from_ref(app: &App) -> Self { app.idempotency.clone() }
+/// # }
+/// # #[derive(Clone)]
+/// # struct Provider;
+/// # impl Provider {
+/// #     async fn charge(&self, _: String, _: i64) -> Result<String, std::io::Error> { Ok(String::new()) }
+/// # }
+/// # fn failed(_: impl std::error::Error) -> StatusCode { StatusCode::BAD_GATEWAY }
+/// #[idempotent(scope = "payments.capture", tenant = shared, lease = "30s")]
+/// async fn capture(
+///     State(app): State<App>,
+///     Path(payment): Path<i64>,
+///     lease: &Lease<Postgres>,
+/// ) -> Result<StatusCode, StatusCode> {
+///     let key = lease.derive_key("charge").to_string(); // the provider's idempotency key
+///     let charge = lease
+///         .step("charge", async || app.provider.charge(key, payment).await)
+///         .await
+///         .map_err(failed)?; // a 5xx is not kept: the next attempt goes on from here
+///     lease
+///         .transaction("settle", async |tx: &mut PgConnection| {
+///             let update = sqlx::query("update payments set charge = $2 where id = $1");
+///             update.bind(payment).bind(charge).execute(tx).await.map(drop)
+///         })
+///         .await
+///         .map_err(failed)?;
+///     Ok(StatusCode::OK)
+/// }
+/// # let _: axum::Router<App> = axum::Router::new().route("/", axum::routing::post(capture));
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Lease<DB: Backend> {
     owner: Arc<Owner<DB>>,

@@ -41,13 +41,17 @@ const MIGRATE: &str = concat!(
 
 /// `create table if not exists` is no protection against another process that creates the same
 /// table at this moment; the lock is, at a level that sees what was committed before it. Its number
-/// is the text "idem" in ASCII. That a table exists is no news worth a notice. `begin` comes behind what
-/// can fail, as in [`begin`]. The savepoint is for a user who may not create tables: PostgreSQL refuses
-/// that where they exist too, and those that another user has made will do.
+/// is the text "idem" in ASCII. Whatever limits the user has, a process that starts waits for the one
+/// that migrates, and an index takes its time. Behind the lock the user's limit for locks counts again:
+/// whoever waits to create an index holds up all that write. That a table exists is no news worth a
+/// notice. `begin` comes behind what can fail, as in [`begin`]. The savepoint is for a user who may not
+/// create tables: PostgreSQL refuses that where they exist too, and those that another user has made
+/// will do.
 const BEGIN_MIGRATION: &str = "\
 set transaction isolation level read committed, read write; \
-set local client_min_messages = warning; select pg_advisory_xact_lock(1768187245); begin; \
-savepoint idem_migration";
+set local client_min_messages = warning; set local statement_timeout = 0; \
+set local lock_timeout = 0; select pg_advisory_xact_lock(1768187245); \
+set local lock_timeout to default; begin; savepoint idem_migration";
 
 /// Whatever the defaults are.
 const BEGIN_SWEEP: &str = "set transaction isolation level read committed, read write; begin";

@@ -9,7 +9,8 @@ use idem_tests::app::Handle;
 use idem_tests::app::{UNREADABLE, UNSEALABLE};
 use idem_tests::database::Pool;
 use idem_tests::{Kind, Setting, Setup, TestApp};
-use sqlx::{PgPool, SqlitePool};
+use sqlx::pool::PoolConnection;
+use sqlx::{PgPool, Postgres, SqlitePool};
 
 stamp!(
     migrating_twice_changes_nothing,
@@ -31,6 +32,8 @@ stamp!(
     postgres: a_process_that_starts_waits_for_none_that_works,
     who_may_not_create_tables_migrates_where_they_are,
     defaults_of_the_database_do_not_keep_it_from_migrating_and_sweeping,
+    a_migration_waits_for_another_whatever_the_limits_of_the_database,
+    an_index_waits_no_longer_than_the_database_allows,
 );
 
 stamp!(
@@ -117,6 +120,68 @@ async fn defaults_of_the_database_do_not_keep_it_from_migrating_and_sweeping(kin
         assert_eq!(app.post("/effects").key("k").await.status, 201);
         assert_eq!(app.handle.sweep().await.expect("a sweep"), 0);
     }
+}
+
+async fn a_migration_waits_for_another_whatever_the_limits_of_the_database(kind: Kind) {
+    for limit in ["lock_timeout", "statement_timeout"] {
+        let app = with_limit(kind, limit, Duration::from_millis(100)).await;
+        let mut migrating = hold(&app, "select pg_advisory_xact_lock(1768187245)").await;
+        let handle = app.handle.clone();
+        let waiting = tokio::spawn(async move { handle.migrate().await });
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        sqlx::query("commit")
+            .execute(&mut *migrating)
+            .await
+            .expect("a commit");
+        waiting.await.expect("no panic").expect("a migration");
+    }
+}
+
+/// Whoever waits to create an index holds up all that write.
+async fn an_index_waits_no_longer_than_the_database_allows(kind: Kind) {
+    let app = with_limit(kind, "lock_timeout", Duration::from_millis(100)).await;
+    app.handle.migrate().await.expect("a first migration");
+    app.database
+        .execute("drop index idempotency_keys_expires_at")
+        .await;
+    let _writing = hold(&app, "lock table idempotency_keys in row exclusive mode").await;
+    let migration = tokio::time::timeout(Duration::from_secs(30), app.handle.migrate()).await;
+    let error = migration.expect("it waits").expect_err("an index");
+    assert_eq!(error.kind(), StoreErrorKind::Aborted);
+}
+
+/// Not yet migrated, in a database that sets a limit for every session.
+async fn with_limit(kind: Kind, limit: &str, value: Duration) -> TestApp {
+    let setup = Setup {
+        migrate: false,
+        ..Setup::default()
+    };
+    let app = TestApp::with(kind, setup).await;
+    app.database
+        .execute(&format!(
+            "do $$ begin execute format('alter database %I set {limit} = {}', \
+             current_database()); end $$",
+            value.as_millis(),
+        ))
+        .await;
+    // A connection keeps the limits that it began with.
+    app.end_sessions().await;
+    app
+}
+
+/// A connection with an open transaction that has run this.
+async fn hold(app: &TestApp, statement: &'static str) -> PoolConnection<Postgres> {
+    let Pool::Postgres(pool) = &app.database else {
+        panic!("not PostgreSQL");
+    };
+    let mut connection = pool.acquire().await.expect("a connection");
+    for statement in ["begin", statement] {
+        sqlx::query(statement)
+            .execute(&mut *connection)
+            .await
+            .expect("a statement");
+    }
+    connection
 }
 
 /// As two processes do that migrate a new file at once.
