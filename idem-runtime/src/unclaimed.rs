@@ -7,7 +7,7 @@ use crate::error::Refusal;
 use crate::handle::{Idempotency, Writing};
 use crate::observe;
 use crate::record::Disposition;
-use crate::store::{AtSavepoint, Backend, Limits, store_error};
+use crate::store::{AtSavepoint, Backend, Limits, Undone, store_error};
 use futures_util::FutureExt;
 use tracing::Instrument;
 
@@ -56,8 +56,10 @@ impl<DB: Backend> Idempotency<DB> {
             }
         };
         if disposition != Disposition::KeepWithWrites {
-            writing.give_back().await;
-            return Answer::Executed(value);
+            return match self.within(STORE_LIMIT, undo(writing)).await {
+                Some(Err(refusal)) => Answer::Refused(refusal),
+                Some(Ok(())) | None => Answer::Executed(value),
+            };
         }
         match self.within(STORE_LIMIT, finish(writing)).await {
             Some(Ok(())) => Answer::Executed(value),
@@ -65,6 +67,19 @@ impl<DB: Backend> Idempotency<DB> {
             None => Answer::Refused(Refusal::OutcomeUnknown),
         }
     }
+}
+
+/// Rolls back, and finds out whether there was anything to roll back: what a handler has committed
+/// stays, whatever it answers.
+async fn undo<DB: Backend>(mut writing: Writing<DB>) -> Result<(), Refusal> {
+    let undone = DB::undo_work(&mut writing.tx).await;
+    writing.give_back().await;
+    // Without a connection nothing can have stayed; and nothing is claimed or stored that could be lost.
+    if let Ok(Undone::Ended) = undone {
+        say_ended();
+        return Err(Refusal::EndedByHandler);
+    }
+    Ok(())
 }
 
 /// Commits a transaction that is whole.
