@@ -197,9 +197,13 @@ const SENT: &str = claimed!(
      expires_at = {now} + $3 * {ms}"
 );
 
-const FAILED: &str = claimed!(
-    "update {outbox} set attempts = attempts + 1, error = $3, locked_until = null, \
-     due_at = {now} + $4 * {ms}"
+/// Counts, so it is not for a row that was settled: the commit of an earlier try may have got no answer.
+const FAILED: &str = concat!(
+    claimed!(
+        "update {outbox} set attempts = attempts + 1, error = $3, locked_until = null, \
+         due_at = {now} + $4 * {ms}"
+    ),
+    " and locked_until is not null"
 );
 
 const BURY: &str = claimed!("update {outbox} set state = 3, error = $3, locked_until = null");

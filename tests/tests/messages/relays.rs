@@ -8,9 +8,11 @@ use axum::body::Body;
 use axum::extract::{FromRef, State};
 use axum::http::{Request, StatusCode};
 use axum::routing::post;
+use idem_runtime::outbox::SinkError;
 use idem_runtime::{Idempotency, Lease, Once, idempotent, outbox};
 use idem_tests::Kind;
 use idem_tests::app::Handle;
+use idem_tests::proxy::Fault;
 use sqlx::{PgConnection, Postgres};
 use tower::ServiceExt;
 
@@ -23,6 +25,7 @@ stamp!(
     a_relay_that_was_taken_over_marks_nothing,
 );
 stamp!(postgres:
+    a_failure_whose_commit_is_unknown_counts_once,
     a_commit_wakes_the_relay,
     work_wakes_the_relay_and_commits_without_a_notification,
     a_step_wakes_the_relay_while_its_handler_runs,
@@ -127,6 +130,29 @@ async fn a_relay_without_a_word_is_taken_over(kind: Kind) {
         (sink.labels(), attempts),
         (vec!["a1".into(), "a2".into()], vec![2, 1])
     );
+}
+
+/// Written down again, since the first commit got no answer.
+async fn a_failure_whose_commit_is_unknown_counts_once(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    let proxy = bus.database.proxy().await;
+    let through = bus.database.connect_through(&proxy, 5, TUNING.timeout);
+    let handle = Handle::new(&through.await, &[]);
+    let sink = Recorder::answering(|_| Err(SinkError::failed("not now")));
+    sink.gate.close();
+    bus.publish([message("k", "x")]).await;
+    let patient = Tuning {
+        backoff: Duration::from_mins(10),
+        ..RARELY
+    };
+    let relay = spawn(&handle, &sink, patient);
+    sink.gate.until_arrived(1).await;
+    proxy.fail("commit", Fault::CutAfter);
+    sink.gate.open();
+    relay.stop().await;
+    assert!(!proxy.is_armed(), "no commit was sent");
+    let counted = "select count(*) from outbox where attempts = 1 and locked_until is null";
+    assert_eq!(bus.pool.number(counted).await, 1);
 }
 
 /// While the sink keeps what it gets, nothing else makes the relay look.
