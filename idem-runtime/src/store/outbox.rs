@@ -37,6 +37,15 @@ pub(crate) struct Claimed {
     pub(crate) claim: i32,
 }
 
+impl MessageRow {
+    pub(crate) const fn claimed(&self) -> Claimed {
+        Claimed {
+            id: self.id,
+            claim: self.claim,
+        }
+    }
+}
+
 /// The statements with the table's name and the dialect's words in place.
 #[derive(Clone, Debug)]
 pub struct OutboxStatements {

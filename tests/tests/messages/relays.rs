@@ -10,9 +10,9 @@ use axum::http::{Request, StatusCode};
 use axum::routing::post;
 use idem_runtime::outbox::SinkError;
 use idem_runtime::{Idempotency, Lease, Once, idempotent, outbox};
-use idem_tests::Kind;
 use idem_tests::app::Handle;
 use idem_tests::proxy::Fault;
+use idem_tests::{Gate, Kind};
 use sqlx::{PgConnection, Postgres};
 use tower::ServiceExt;
 
@@ -26,6 +26,7 @@ stamp!(
 );
 stamp!(postgres:
     a_failure_whose_commit_is_unknown_counts_once,
+    a_claim_that_comes_through_for_nobody_is_given_back,
     a_commit_wakes_the_relay,
     work_wakes_the_relay_and_commits_without_a_notification,
     a_step_wakes_the_relay_while_its_handler_runs,
@@ -153,6 +154,30 @@ async fn a_failure_whose_commit_is_unknown_counts_once(kind: Kind) {
     assert!(!proxy.is_armed(), "no commit was sent");
     let counted = "select count(*) from outbox where attempts = 1 and locked_until is null";
     assert_eq!(bus.pool.number(counted).await, 1);
+}
+
+/// No relay has died, so nothing is counted, and nothing waits for the end of the lease.
+async fn a_claim_that_comes_through_for_nobody_is_given_back(kind: Kind) {
+    let (bus, sink) = (Bus::start(kind).await, Recorder::new());
+    let proxy = bus.database.proxy().await;
+    let through = bus.database.connect_through(&proxy, 5, TUNING.timeout);
+    let handle = Handle::new(&through.await, &[]);
+    bus.publish([message("k", "x")]).await;
+    let late = Gate::default();
+    late.close();
+    proxy.fail("commit", Fault::Delay(late.clone()));
+    let relay = spawn(&handle, &sink, TUNING);
+    late.until_arrived(1).await;
+    let _ = proxy.round_trips();
+    // It has given the claim up when it claims again.
+    let claims = |sent: &String| sent.contains("with recursive due");
+    while !proxy.round_trips().iter().any(claims) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    late.open();
+    sink.until_confirmed(1).await;
+    relay.stop().await;
+    assert_eq!(sink.confirmed()[0].attempt, 1);
 }
 
 /// While the sink keeps what it gets, nothing else makes the relay look.
