@@ -136,9 +136,10 @@ impl<DB: Backend, S: Sink> Relay<DB, S> {
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut attempts = JoinSet::new();
         let (mut sent, mut more, mut outage) = (0, true, Outage::default());
+        let mut failed = None;
         loop {
             let free = self.settings.concurrency - attempts.len();
-            if more && free > 0 && !stop.is_cancelled() && outage.is_over() {
+            if more && free > 0 && !stop.is_cancelled() && outage.is_over() && failed.is_none() {
                 match self.claim(free).await {
                     Ok((rows, until)) => {
                         more = rows.len() == free;
@@ -146,7 +147,8 @@ impl<DB: Backend, S: Sink> Relay<DB, S> {
                             attempts.spawn(self.attempt(row, until));
                         }
                     }
-                    Err(error) if once => return Err(error),
+                    // What is on its way gets its verdict first.
+                    Err(error) if once => failed = Some(error),
                     Err(error) => {
                         report(&error);
                         more = false;
@@ -154,6 +156,9 @@ impl<DB: Backend, S: Sink> Relay<DB, S> {
                 }
             }
             let idle = attempts.is_empty();
+            if idle && let Some(error) = failed {
+                return Err(error);
+            }
             if idle && (stop.is_cancelled() || (once && (!more || outage.until.is_some()))) {
                 return Ok(sent);
             }

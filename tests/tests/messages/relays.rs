@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::extract::{FromRef, State};
 use axum::http::{Request, StatusCode};
 use axum::routing::post;
-use idem_runtime::outbox::SinkError;
+use idem_runtime::outbox::{Envelope, Relay, Sink, SinkError};
 use idem_runtime::{Idempotency, Lease, Once, idempotent, outbox};
 use idem_tests::app::Handle;
 use idem_tests::proxy::Fault;
@@ -27,6 +27,7 @@ stamp!(
 stamp!(postgres:
     a_failure_whose_commit_is_unknown_counts_once,
     a_claim_that_comes_through_for_nobody_is_given_back,
+    a_claim_that_fails_leaves_no_message_without_a_verdict,
     a_commit_wakes_the_relay,
     work_wakes_the_relay_and_commits_without_a_notification,
     a_step_wakes_the_relay_while_its_handler_runs,
@@ -178,6 +179,49 @@ async fn a_claim_that_comes_through_for_nobody_is_given_back(kind: Kind) {
     sink.until_confirmed(1).await;
     relay.stop().await;
     assert_eq!(sink.confirmed()[0].attempt, 1);
+}
+
+/// Keeps each message at a gate of its own.
+#[derive(Clone, Default)]
+struct TwoGates([Gate; 2]);
+
+impl Sink for TwoGates {
+    async fn publish(&self, envelope: &Envelope) -> Result<(), SinkError> {
+        let gate = usize::from(label(envelope) == "second");
+        self.0[gate].pass().await;
+        Ok(())
+    }
+}
+
+/// What is on its way when a claim fails gets its verdict.
+async fn a_claim_that_fails_leaves_no_message_without_a_verdict(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    let proxy = bus.database.proxy().await;
+    let through = bus.database.connect_through(&proxy, 5, TUNING.timeout);
+    let Handle::Postgres(handle) = Handle::new(&through.await, &[]) else {
+        panic!("on PostgreSQL");
+    };
+    let sink = TwoGates::default();
+    let [first, second] = &sink.0;
+    for gate in &sink.0 {
+        gate.close();
+    }
+    bus.publish(["first", "second"].map(|label| message(label, label)))
+        .await;
+    let sending = tokio::spawn(Relay::new(&handle, sink.clone()).send_due());
+    first.until_arrived(1).await;
+    second.until_arrived(1).await;
+    proxy.fail("with recursive due", Fault::CutBefore);
+    first.open();
+    while proxy.is_armed() {
+        tokio::task::yield_now().await;
+    }
+    // A relay that gives up now has given up before the second message is sent.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    second.open();
+    let failed = sending.await.expect("no panic");
+    assert!(failed.is_err(), "{failed:?}");
+    assert_eq!(bus.sent().await, 2);
 }
 
 /// While the sink keeps what it gets, nothing else makes the relay look.
