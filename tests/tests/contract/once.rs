@@ -22,7 +22,10 @@ stamp!(
     work_goes_on_when_its_caller_does_not,
 );
 
-stamp!(postgres: a_duplicate_in_memory_is_told_that_the_store_is_down);
+stamp!(
+    postgres: a_duplicate_in_memory_is_told_that_the_store_is_down,
+    work_with_less_than_a_millisecond_holds_its_key_no_longer,
+);
 
 /// A job that writes an effect, passes a gate, and returns how often it ran.
 #[derive(Clone, Debug, Default)]
@@ -220,6 +223,25 @@ async fn a_duplicate_in_memory_is_told_that_the_store_is_down(kind: Kind) {
     for told in [first.await.expect("no panic"), duplicate.await] {
         assert!(matches!(told, Err(OnceError::StoreUnavailable)), "{told:?}");
     }
+}
+
+/// The server counts in milliseconds, and none is no limit to it.
+async fn work_with_less_than_a_millisecond_holds_its_key_no_longer(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    let Handle::Postgres(handle) = &app.handle else {
+        panic!("on PostgreSQL");
+    };
+    let sleep = async |tx: &mut PgConnection| {
+        let slept = sqlx::raw_sql("select pg_sleep(60)").execute(tx).await;
+        slept.map(drop).map_err(|_| Failed)
+    };
+    let what = job("k").timeout(Duration::from_micros(1));
+    // Either side may be the first to give up.
+    let late = handle.once(what, sleep).await;
+    assert!(late.is_err(), "{late:?}");
+    let retry = job("k").wait(Duration::from_secs(20));
+    let retry = once(&app, retry, Work::default()).await;
+    assert_eq!(retry.expect("a free key"), Outcome::Executed(1));
 }
 
 #[test]
