@@ -1,13 +1,13 @@
 //! A run without a key: in a transaction all the same, but nothing is claimed or stored.
 
-use crate::atomic::{Work, run, say_ended};
+use crate::atomic::{Ended, Work, run, say_ended};
 use crate::claim::Claim;
 use crate::engine::{Answer, Done, Job, STORE_LIMIT, report};
 use crate::error::Refusal;
 use crate::handle::{Idempotency, Writing};
 use crate::observe;
 use crate::record::Disposition;
-use crate::store::{AtSavepoint, Backend, Limits, Undone, store_error};
+use crate::store::{AtSavepoint, Backend, Limits, store_error};
 use futures_util::FutureExt;
 use tracing::Instrument;
 
@@ -51,14 +51,19 @@ impl<DB: Backend> Idempotency<DB> {
         } = match run(work, &mut writing.tx, &claim, job.policy.timeout).await {
             Ok(done) => done,
             Err(refusal) => {
-                writing.give_back().await;
+                let ended = writing.undo().await.is_err();
+                let refusal = if ended {
+                    Refusal::EndedByHandler
+                } else {
+                    refusal
+                };
                 return Answer::Refused(refusal);
             }
         };
         if disposition != Disposition::KeepWithWrites {
-            return match self.within(STORE_LIMIT, undo(writing)).await {
-                Some(Err(refusal)) => Answer::Refused(refusal),
-                Some(Ok(())) | None => Answer::Executed(value),
+            return match writing.undo().await {
+                Ok(()) => Answer::Executed(value),
+                Err(Ended) => Answer::Refused(Refusal::EndedByHandler),
             };
         }
         match self.within(STORE_LIMIT, finish(writing)).await {
@@ -67,19 +72,6 @@ impl<DB: Backend> Idempotency<DB> {
             None => Answer::Refused(Refusal::OutcomeUnknown),
         }
     }
-}
-
-/// Rolls back, and finds out whether there was anything to roll back: what a handler has committed
-/// stays, whatever it answers.
-async fn undo<DB: Backend>(mut writing: Writing<DB>) -> Result<(), Refusal> {
-    let undone = DB::undo_work(&mut writing.tx).await;
-    writing.give_back().await;
-    // Without a connection nothing can have stayed; and nothing is claimed or stored that could be lost.
-    if let Ok(Undone::Ended) = undone {
-        say_ended();
-        return Err(Refusal::EndedByHandler);
-    }
-    Ok(())
 }
 
 /// Commits a transaction that is whole.
