@@ -233,3 +233,40 @@ impl Occupied {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::Key;
+    use crate::tenant::Tenant;
+
+    fn enter() -> (Ticket, Progress) {
+        let identity = Identity {
+            tenant: Tenant::shared(),
+            scope: "payments.create".into(),
+            key: Key::new("k").expect("a key"),
+        };
+        match InFlight::default().enter(&Arc::new(identity), Fingerprint::from_bytes([0; 32])) {
+            Entrance::Entered(ticket, progress) => (ticket, progress),
+            Entrance::Occupied(_) => panic!("nobody else is here"),
+        }
+    }
+
+    #[tokio::test]
+    async fn work_does_not_start_once_its_request_has_given_up() {
+        let (ticket, mut progress) = enter();
+        assert!(!progress.claimed_within(Duration::ZERO).await);
+        assert!(!ticket.starts());
+    }
+
+    #[tokio::test]
+    async fn a_request_does_not_give_up_once_its_work_has_started() {
+        let (ticket, mut progress) = enter();
+        assert!(ticket.starts());
+        assert!(progress.claimed_within(Duration::ZERO).await);
+        // Nor where it has not heard of that yet.
+        let (ticket, mut progress) = enter();
+        ticket.decided.store(true, Ordering::Release);
+        assert!(progress.claimed_within(Duration::ZERO).await);
+    }
+}
