@@ -240,16 +240,60 @@ mod tests {
     use crate::key::Key;
     use crate::tenant::Tenant;
 
-    fn enter() -> (Ticket, Progress) {
+    const OURS: Fingerprint = Fingerprint::from_bytes([0; 32]);
+    const OTHER: Fingerprint = Fingerprint::from_bytes([1; 32]);
+
+    fn ask(keys: &InFlight) -> Entrance {
         let identity = Identity {
             tenant: Tenant::shared(),
             scope: "payments.create".into(),
             key: Key::new("k").expect("a key"),
         };
-        match InFlight::default().enter(&Arc::new(identity), Fingerprint::from_bytes([0; 32])) {
+        keys.enter(&Arc::new(identity), OURS)
+    }
+
+    fn enter_in(keys: &InFlight) -> (Ticket, Progress) {
+        match ask(keys) {
             Entrance::Entered(ticket, progress) => (ticket, progress),
             Entrance::Occupied(_) => panic!("nobody else is here"),
         }
+    }
+
+    fn enter() -> (Ticket, Progress) {
+        enter_in(&InFlight::default())
+    }
+
+    /// The owner, and two who find it there.
+    fn occupied() -> (Ticket, [Occupied; 2]) {
+        let keys = InFlight::default();
+        let (ticket, _) = enter_in(&keys);
+        let find = || match ask(&keys) {
+            Entrance::Occupied(occupied) => occupied,
+            Entrance::Entered(..) => panic!("the owner is there"),
+        };
+        (ticket, [find(), find()])
+    }
+
+    #[tokio::test]
+    async fn that_the_same_request_is_elsewhere_is_no_news_to_another() {
+        let arrived = Instant::now();
+        let (ticket, [same, other]) = occupied();
+        ticket.over(Over::Elsewhere);
+        let same = same.meet(OURS, arrived, arrived, Duration::ZERO).await;
+        assert!(matches!(same, Met::Elsewhere));
+        let other = other.meet(OTHER, arrived, arrived, Duration::ZERO).await;
+        assert!(matches!(other, Met::Again));
+    }
+
+    #[tokio::test]
+    async fn a_store_that_is_silent_is_told_from_work_that_runs() {
+        let arrived = Instant::now();
+        let (ticket, [claiming, running]) = occupied();
+        let silent = claiming.meet(OURS, arrived, arrived, Duration::ZERO).await;
+        assert!(matches!(silent, Met::Unavailable));
+        assert!(ticket.starts());
+        let runs = running.meet(OURS, arrived, arrived, Duration::ZERO).await;
+        assert!(matches!(runs, Met::InProgress));
     }
 
     #[tokio::test]

@@ -26,13 +26,14 @@ async fn outcomes_are_counted_by_scope() {
     let _ = app.post("/effects").key("k").await;
     let _ = app.post("/effects").key("k").body("another").await;
     let _ = app.post("/effects").await;
+    let _ = app.post("/optional").await;
 
     app.script.gate.close();
     let first = app.post("/patient").key("k").start();
-    app.script.gate.until_arrived(2).await;
+    app.script.gate.until_arrived(3).await;
     assert!((gauge() - 1.0).abs() < f64::EPSILON, "{}", gauge());
     let waiting = app.post("/patient").key("k").start();
-    app.doors.entered.until_arrived(6).await;
+    app.doors.entered.until_arrived(7).await;
     app.script.gate.open();
     let _ = (first.answer().await, waiting.answer().await);
     assert!(gauge().abs() < f64::EPSILON, "{}", gauge());
@@ -49,7 +50,7 @@ async fn outcomes_are_counted_by_scope() {
     app.script.statements([]);
     app.script.gate.close();
     let running = app.post("/effects").key("busy").start();
-    app.script.gate.until_arrived(6).await;
+    app.script.gate.until_arrived(7).await;
     let _ = app.post("/effects").key("busy").await;
     app.script.gate.open();
     let _ = running.answer().await;
@@ -65,6 +66,7 @@ async fn outcomes_are_counted_by_scope() {
         ("effects", "ended_by_handler", 1),
         ("effects", "conflict", 1),
         ("effects", "store_error", 1),
+        ("effects.optional", "executed", 1),
         ("effects.patient", "executed", 1),
         ("effects.patient", "replayed_after_wait", 1),
         ("effects.small", "executed", 1),
