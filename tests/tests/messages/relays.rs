@@ -28,6 +28,7 @@ stamp!(
 );
 stamp!(postgres:
     a_failure_whose_commit_is_unknown_counts_once,
+    a_verdict_that_is_not_committed_is_written_again,
     a_claim_that_comes_through_for_nobody_is_given_back,
     a_claim_that_fails_leaves_no_message_without_a_verdict,
     a_commit_wakes_the_relay,
@@ -139,6 +140,23 @@ async fn a_relay_without_a_word_is_taken_over(kind: Kind) {
         (sink.labels(), attempts),
         (vec!["a1".into(), "a2".into()], vec![2, 1])
     );
+}
+
+/// Otherwise what was sent would be sent again after the lease.
+async fn a_verdict_that_is_not_committed_is_written_again(kind: Kind) {
+    let (bus, sink) = (Bus::start(kind).await, Recorder::new());
+    let proxy = bus.database.proxy().await;
+    let through = bus.database.connect_through(&proxy, 5, TUNING.timeout);
+    let handle = Handle::new(&through.await, &[]);
+    sink.gate.close();
+    bus.publish([message("k", "x")]).await;
+    let relay = spawn(&handle, &sink, RARELY);
+    sink.gate.until_arrived(1).await;
+    proxy.fail("commit", Fault::CutBefore);
+    sink.gate.open();
+    relay.stop().await;
+    assert!(!proxy.is_armed(), "no commit was sent");
+    assert_eq!(bus.sent().await, 1);
 }
 
 /// Written down again, since the first commit got no answer.
