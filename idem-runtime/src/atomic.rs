@@ -114,7 +114,12 @@ impl<DB: Backend, W: Work<DB>> Attempt<DB> for Atomic<W> {
         let done = match run(self.0, &mut tx, &claim, job.policy.timeout).await {
             Ok(done) => done,
             Err(refusal) => {
-                give_back(tx).await;
+                let ended = undo(tx).await.is_err();
+                let refusal = if ended {
+                    Refusal::EndedByHandler
+                } else {
+                    refusal
+                };
                 return Attempted::refused(refusal);
             }
         };
@@ -387,6 +392,22 @@ pub(crate) async fn give_back<DB: Backend>(tx: Transaction<'static, DB>) {
         Err(_) => tracing::debug!("the rollback takes long and goes on in the background"),
     }
 }
+
+/// Rolls back what the work left, and finds out whether there was anything to roll back: what it has
+/// committed stays, however it ended.
+pub(crate) async fn undo<DB: Backend>(mut tx: Transaction<'static, DB>) -> Result<(), Ended> {
+    // Work that ran out of time may have left a statement that still runs.
+    let undone = timeout(ROLLBACK_LIMIT, DB::undo_work(&mut tx)).await;
+    give_back(tx).await;
+    if matches!(undone, Ok(Ok(Undone::Ended))) {
+        say_ended();
+        return Err(Ended);
+    }
+    Ok(())
+}
+
+/// The work ended the transaction itself.
+pub(crate) struct Ended;
 
 async fn refused<V, DB: Backend>(tx: Transaction<'static, DB>, error: sqlx::Error) -> Finish<V> {
     give_back(tx).await;

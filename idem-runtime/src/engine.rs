@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::Instrument;
 
@@ -202,6 +203,31 @@ impl<DB: Backend> Idempotency<DB> {
     {
         let answer = timeout(STORE_LIMIT, self.detached(work)).await;
         answer.unwrap_or_else(|_| Err(silence()))
+    }
+
+    /// [`detached_in_time`](Self::detached_in_time) for a claim. One that comes through later has no
+    /// one to work for it, and is given back.
+    pub(crate) async fn claimed_in_time<T, F>(
+        &self,
+        claim: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+        give_back: impl FnOnce(T) -> F + Send + 'static,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = ()> + Send,
+    {
+        let (sender, mut claimed) = oneshot::channel();
+        let claiming = async move {
+            if let Err(Ok(late)) = sender.send(claim.await) {
+                give_back(late).await;
+            }
+        };
+        self.tasks().spawn(claiming.in_current_span());
+        if let Ok(Ok(in_time)) = timeout(STORE_LIMIT, &mut claimed).await {
+            return in_time;
+        }
+        claimed.close();
+        claimed.try_recv().unwrap_or_else(|_| Err(silence()))
     }
 
     /// Reads what a finished row keeps, which belongs to the same request.

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-use crate::atomic::give_back;
+use crate::atomic::{Ended, give_back, undo};
 use crate::builder::{Builder, Settings, StoreKeys};
 use crate::claim::Identity;
 use crate::error::{StoreError, StoreErrorKind};
@@ -280,6 +280,10 @@ impl<DB: Backend> Writing<DB> {
 
     pub(crate) async fn give_back(self) {
         give_back(self.tx).await;
+    }
+
+    pub(crate) async fn undo(self) -> Result<(), Ended> {
+        undo(self.tx).await
     }
 }
 

@@ -233,3 +233,84 @@ impl Occupied {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::Key;
+    use crate::tenant::Tenant;
+
+    const OURS: Fingerprint = Fingerprint::from_bytes([0; 32]);
+    const OTHER: Fingerprint = Fingerprint::from_bytes([1; 32]);
+
+    fn ask(keys: &InFlight) -> Entrance {
+        let identity = Identity {
+            tenant: Tenant::shared(),
+            scope: "payments.create".into(),
+            key: Key::new("k").expect("a key"),
+        };
+        keys.enter(&Arc::new(identity), OURS)
+    }
+
+    fn enter_in(keys: &InFlight) -> (Ticket, Progress) {
+        match ask(keys) {
+            Entrance::Entered(ticket, progress) => (ticket, progress),
+            Entrance::Occupied(_) => panic!("nobody else is here"),
+        }
+    }
+
+    fn enter() -> (Ticket, Progress) {
+        enter_in(&InFlight::default())
+    }
+
+    /// The owner, and two who find it there.
+    fn occupied() -> (Ticket, [Occupied; 2]) {
+        let keys = InFlight::default();
+        let (ticket, _) = enter_in(&keys);
+        let find = || match ask(&keys) {
+            Entrance::Occupied(occupied) => occupied,
+            Entrance::Entered(..) => panic!("the owner is there"),
+        };
+        (ticket, [find(), find()])
+    }
+
+    #[tokio::test]
+    async fn that_the_same_request_is_elsewhere_is_no_news_to_another() {
+        let arrived = Instant::now();
+        let (ticket, [same, other]) = occupied();
+        ticket.over(Over::Elsewhere);
+        let same = same.meet(OURS, arrived, arrived, Duration::ZERO).await;
+        assert!(matches!(same, Met::Elsewhere));
+        let other = other.meet(OTHER, arrived, arrived, Duration::ZERO).await;
+        assert!(matches!(other, Met::Again));
+    }
+
+    #[tokio::test]
+    async fn a_store_that_is_silent_is_told_from_work_that_runs() {
+        let arrived = Instant::now();
+        let (ticket, [claiming, running]) = occupied();
+        let silent = claiming.meet(OURS, arrived, arrived, Duration::ZERO).await;
+        assert!(matches!(silent, Met::Unavailable));
+        assert!(ticket.starts());
+        let runs = running.meet(OURS, arrived, arrived, Duration::ZERO).await;
+        assert!(matches!(runs, Met::InProgress));
+    }
+
+    #[tokio::test]
+    async fn work_does_not_start_once_its_request_has_given_up() {
+        let (ticket, mut progress) = enter();
+        assert!(!progress.claimed_within(Duration::ZERO).await);
+        assert!(!ticket.starts());
+    }
+
+    #[tokio::test]
+    async fn a_request_does_not_give_up_once_its_work_has_started() {
+        let (ticket, mut progress) = enter();
+        assert!(ticket.starts());
+        assert!(progress.claimed_within(Duration::ZERO).await);
+        // Nor where it has not heard of that yet.
+        let (ticket, mut progress) = enter();
+        ticket.decided.store(true, Ordering::Release);
+        assert!(progress.claimed_within(Duration::ZERO).await);
+    }
+}

@@ -1,6 +1,6 @@
 //! A run without a key: in a transaction all the same, but nothing is claimed or stored.
 
-use crate::atomic::{Work, run, say_ended};
+use crate::atomic::{Ended, Work, run, say_ended};
 use crate::claim::Claim;
 use crate::engine::{Answer, Done, Job, STORE_LIMIT, report};
 use crate::error::Refusal;
@@ -51,13 +51,20 @@ impl<DB: Backend> Idempotency<DB> {
         } = match run(work, &mut writing.tx, &claim, job.policy.timeout).await {
             Ok(done) => done,
             Err(refusal) => {
-                writing.give_back().await;
+                let ended = writing.undo().await.is_err();
+                let refusal = if ended {
+                    Refusal::EndedByHandler
+                } else {
+                    refusal
+                };
                 return Answer::Refused(refusal);
             }
         };
         if disposition != Disposition::KeepWithWrites {
-            writing.give_back().await;
-            return Answer::Executed(value);
+            return match writing.undo().await {
+                Ok(()) => Answer::Executed(value),
+                Err(Ended) => Answer::Refused(Refusal::EndedByHandler),
+            };
         }
         match self.within(STORE_LIMIT, finish(writing)).await {
             Some(Ok(())) => Answer::Executed(value),

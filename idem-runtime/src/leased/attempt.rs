@@ -8,15 +8,13 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, select};
-use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument;
 
 use super::owner::{Fenced, Owner};
 use super::step::Lease;
 use crate::claim::{Claim, Decision, decide};
-use crate::engine::{Answer, Attempt, Attempted, Done, Job, STORE_LIMIT, replay, report, silence};
+use crate::engine::{Answer, Attempt, Attempted, Done, Job, STORE_LIMIT, replay, report};
 use crate::error::{Refusal, StoreError};
 use crate::handle::Idempotency;
 use crate::in_flight::{Finished, Over, Ticket};
@@ -124,23 +122,16 @@ async fn run<DB: Backend, W: LeasedWork<DB>>(
 }
 
 impl<DB: Backend> Idempotency<DB> {
-    /// Claims the key, unless the store stays silent for too long. A claim that comes through later
-    /// has no one to work for it, and is given back.
+    /// Claims the key, unless the store stays silent for too long.
     async fn claim_in_time(&self, job: &Job) -> Result<Claimed<DB>, StoreError> {
-        let (sender, mut claimed) = oneshot::channel();
         let (handle, job) = (self.clone(), job.clone());
-        let claiming = async move {
-            let late = sender.send(handle.claim_leased(&job).await);
-            if let Err(Ok(Claimed::Ours(owner, _))) = late {
+        let claim = async move { handle.claim_leased(&job).await };
+        let give_back = async |late| {
+            if let Claimed::Ours(owner, _) = late {
                 owner.give_back().await;
             }
         };
-        self.tasks().spawn(claiming.in_current_span());
-        if let Ok(Ok(in_time)) = timeout(STORE_LIMIT, &mut claimed).await {
-            return in_time;
-        }
-        claimed.close();
-        claimed.try_recv().unwrap_or_else(|_| Err(silence()))
+        self.claimed_in_time(claim, give_back).await
     }
 
     /// Claims the key in a committed row, or takes it over.

@@ -114,8 +114,8 @@ impl<DB: Backend> Owner<DB> {
             other => other,
         };
         let begun = self.end(writing, begun).await?;
-        if begun == Fenced::Done && open > 0 && self.begun.load(Ordering::SeqCst) == 0 {
-            // It came through after the end of the step, and kept the key for a closed question.
+        if begun == Fenced::Done && self.begun.load(Ordering::SeqCst) == 0 {
+            // It came through after the end of the step, and may have kept the key for a closed question.
             return self.renew().await;
         }
         Ok(begun)

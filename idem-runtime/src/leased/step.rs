@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::owner::{Fenced, Owner, WORK_LIMIT};
+use crate::atomic::Ended;
 use crate::claim::Claim;
 use crate::engine::report;
 use crate::error::StoreError;
@@ -205,12 +206,11 @@ impl<DB: Backend> Lease<DB> {
         let (value, result) = match done {
             Ok(done) => done,
             Err(error) => {
-                let back = async move {
-                    writing.give_back().await;
-                    Ok(())
-                };
-                self.detached(back).await?;
-                return Err(error);
+                let back = async move { Ok(writing.undo().await) };
+                return Err(match self.detached(back).await? {
+                    Ok(()) => error,
+                    Err(Ended) => StepError::EndedByWork,
+                });
             }
         };
         let (owner, step) = (Arc::clone(&self.owner), name.to_owned());

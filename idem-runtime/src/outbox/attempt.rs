@@ -77,16 +77,19 @@ pub(super) async fn settle<DB: Backend>(
     verdict: &Verdict,
     until: Instant,
 ) {
+    let mut asked = false;
     loop {
         let once = settle_once(handle.clone(), claimed, verdict.clone());
         match handle.in_time(STORE_LIMIT, once).await {
-            Ok(true) => return,
-            Ok(false) => {
+            // An earlier try may have come through without an answer.
+            Ok(settled) if settled || asked => return,
+            Ok(_) => {
                 tracing::warn!("a message was settled by another relay; it may be sent twice");
                 return;
             }
             Err(error) => {
                 report(&error);
+                asked = true;
                 if Instant::now() + SETTLE_PAUSE > until {
                     return;
                 }

@@ -2,6 +2,7 @@
 
 use uuid::Uuid;
 
+use super::attempt::LIMITS;
 use super::{Envelope, Outbox};
 use crate::error::StoreError;
 use crate::store::outbox::{self, MessageRow};
@@ -60,12 +61,16 @@ impl<DB: Backend> Outbox<'_, DB> {
         let handle = self.handle.clone();
         self.handle
             .detached_in_time(async move {
-                let _turn = handle.turn_to_write().await?;
-                let mut conn = handle.acquire().await?;
+                // Not on its own: the transaction of a statement takes the defaults of the server.
+                let mut writing = handle.begin(LIMITS).await?;
                 let sql = &handle.statements().outbox;
-                outbox::resend::<DB>(&mut conn, sql, &id.to_string())
-                    .await
-                    .map_err(store_error::<DB>)
+                match outbox::resend::<DB>(&mut writing.tx, sql, &id.to_string()).await {
+                    Ok(resent) => writing.commit().await.map(|()| resent),
+                    Err(error) => {
+                        writing.give_back().await;
+                        Err(store_error::<DB>(error))
+                    }
+                }
             })
             .await
     }

@@ -19,7 +19,7 @@ use super::settings::{LONGEST, SHORTEST_LEASE, Settings};
 use crate::engine::report;
 use crate::error::StoreError;
 use crate::handle::Idempotency;
-use crate::store::outbox::{self, Claimed, MessageRow, Verdict};
+use crate::store::outbox::{self, MessageRow, Verdict};
 use crate::store::{Backend, store_error};
 
 /// Sends what is in a handle's outbox to a sink. Any number of relays may run at once, in any
@@ -136,9 +136,10 @@ impl<DB: Backend, S: Sink> Relay<DB, S> {
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut attempts = JoinSet::new();
         let (mut sent, mut more, mut outage) = (0, true, Outage::default());
+        let mut failed = None;
         loop {
             let free = self.settings.concurrency - attempts.len();
-            if more && free > 0 && !stop.is_cancelled() && outage.is_over() {
+            if more && free > 0 && !stop.is_cancelled() && outage.is_over() && failed.is_none() {
                 match self.claim(free).await {
                     Ok((rows, until)) => {
                         more = rows.len() == free;
@@ -146,7 +147,8 @@ impl<DB: Backend, S: Sink> Relay<DB, S> {
                             attempts.spawn(self.attempt(row, until));
                         }
                     }
-                    Err(error) if once => return Err(error),
+                    // What is on its way gets its verdict first.
+                    Err(error) if once => failed = Some(error),
                     Err(error) => {
                         report(&error);
                         more = false;
@@ -154,6 +156,9 @@ impl<DB: Backend, S: Sink> Relay<DB, S> {
                 }
             }
             let idle = attempts.is_empty();
+            if idle && let Some(error) = failed {
+                return Err(error);
+            }
             if idle && (stop.is_cancelled() || (once && (!more || outage.until.is_some()))) {
                 return Ok(sent);
             }
@@ -195,7 +200,13 @@ impl<DB: Backend, S: Sink> Relay<DB, S> {
                 }
             }
         };
-        self.handle.detached_in_time(claim).await
+        let handle = self.handle.clone();
+        let give_back = async move |(rows, until): (Vec<MessageRow>, Instant)| {
+            for row in rows {
+                settle(&handle, row.claimed(), &Verdict::GiveBack, until).await;
+            }
+        };
+        self.handle.claimed_in_time(claim, give_back).await
     }
 
     /// One attempt at a message: publishes it, and writes down how it went.
@@ -206,10 +217,7 @@ impl<DB: Backend, S: Sink> Relay<DB, S> {
     ) -> impl Future<Output = Attempted> + Send + 'static {
         let (handle, sink, settings) = (self.handle.clone(), self.sink.clone(), self.settings);
         async move {
-            let claimed = Claimed {
-                id: row.id,
-                claim: row.claim,
-            };
+            let claimed = row.claimed();
             let failures = u32::try_from(row.attempts).unwrap_or(u32::MAX);
             let (verdict, attempted) = if failures >= settings.max_attempts {
                 let died = || "each relay that sent it died".to_owned();

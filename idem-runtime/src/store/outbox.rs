@@ -37,6 +37,15 @@ pub(crate) struct Claimed {
     pub(crate) claim: i32,
 }
 
+impl MessageRow {
+    pub(crate) const fn claimed(&self) -> Claimed {
+        Claimed {
+            id: self.id,
+            claim: self.claim,
+        }
+    }
+}
+
 /// The statements with the table's name and the dialect's words in place.
 #[derive(Clone, Debug)]
 pub struct OutboxStatements {
@@ -197,9 +206,13 @@ const SENT: &str = claimed!(
      expires_at = {now} + $3 * {ms}"
 );
 
-const FAILED: &str = claimed!(
-    "update {outbox} set attempts = attempts + 1, error = $3, locked_until = null, \
-     due_at = {now} + $4 * {ms}"
+/// Counts, so it is not for a row that was settled: the commit of an earlier try may have got no answer.
+const FAILED: &str = concat!(
+    claimed!(
+        "update {outbox} set attempts = attempts + 1, error = $3, locked_until = null, \
+         due_at = {now} + $4 * {ms}"
+    ),
+    " and locked_until is not null"
 );
 
 const BURY: &str = claimed!("update {outbox} set state = 3, error = $3, locked_until = null");

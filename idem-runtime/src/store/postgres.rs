@@ -447,7 +447,8 @@ async fn begin(
 
 /// The limits as statements; only numbers of ours go into the text.
 fn set_limits(limits: Limits) -> String {
-    let setting = |limit: Duration| millis(limit).min(i64::from(i32::MAX));
+    // Zero is no limit.
+    let setting = |limit: Duration| millis(limit).clamp(1, i64::from(i32::MAX));
     format!(
         "set local statement_timeout = {}; set local idle_in_transaction_session_timeout = {}",
         setting(limits.statement),

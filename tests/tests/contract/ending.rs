@@ -11,7 +11,9 @@ stamp!(
     a_handler_that_rolls_back_is_found_out,
     a_handler_that_begins_anew_is_found_out,
     a_handler_that_ends_its_transaction_and_refuses_is_found_out,
+    a_handler_that_ends_its_transaction_without_a_key_is_found_out,
     a_handler_that_ends_its_transaction_leaves_a_connection_that_works,
+    a_handler_that_ends_its_transaction_and_breaks_off_is_found_out,
     a_unique_violation_can_be_answered_and_kept,
     nested_transactions_work,
 );
@@ -79,6 +81,38 @@ async fn a_handler_that_begins_anew_is_found_out(kind: Kind) {
 async fn a_handler_that_ends_its_transaction_and_refuses_is_found_out(kind: Kind) {
     assert_found_out(kind, &["commit"], StatusCode::PAYMENT_REQUIRED).await;
     assert_found_out(kind, &["commit", "begin"], StatusCode::PAYMENT_REQUIRED).await;
+}
+
+async fn a_handler_that_ends_its_transaction_without_a_key_is_found_out(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    app.script.statements(["commit"]);
+    for status in [
+        StatusCode::CREATED,
+        StatusCode::PAYMENT_REQUIRED,
+        StatusCode::BAD_GATEWAY,
+    ] {
+        app.script.answer(move || status);
+        let answer = app.post("/optional").await;
+        answer.assert_refused(500, "ended-by-handler");
+    }
+}
+
+/// A retry would do again what it has committed, so nobody is told that it may.
+async fn a_handler_that_ends_its_transaction_and_breaks_off_is_found_out(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    app.script.statements(["commit"]);
+    app.script
+        .answer(|| -> Response { panic!("as the test wants") });
+    for panics in [app.post("/effects").key("k"), app.post("/optional")] {
+        let answer = panics.await;
+        answer.assert_refused(500, "ended-by-handler");
+        assert!(!answer.refusal().retryable);
+    }
+    app.script.gate.close();
+    let late = app.post("/hasty").key("k").await;
+    late.assert_refused(500, "ended-by-handler");
+    assert_eq!(app.keys().await, 0);
+    app.script.gate.open();
 }
 
 async fn a_handler_that_ends_its_transaction_leaves_a_connection_that_works(kind: Kind) {

@@ -10,7 +10,8 @@ use axum::response::Response;
 use idem_runtime::{Once, OnceError};
 use idem_tests::app::Handle;
 use idem_tests::counted::Counted;
-use idem_tests::{Kind, Setup, TestApp};
+use idem_tests::proxy::Fault;
+use idem_tests::{Gate, Kind, Setup, TestApp};
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use sqlx::SqliteConnection;
 
@@ -25,13 +26,14 @@ async fn outcomes_are_counted_by_scope() {
     let _ = app.post("/effects").key("k").await;
     let _ = app.post("/effects").key("k").body("another").await;
     let _ = app.post("/effects").await;
+    let _ = app.post("/optional").await;
 
     app.script.gate.close();
     let first = app.post("/patient").key("k").start();
-    app.script.gate.until_arrived(2).await;
+    app.script.gate.until_arrived(3).await;
     assert!((gauge() - 1.0).abs() < f64::EPSILON, "{}", gauge());
     let waiting = app.post("/patient").key("k").start();
-    app.doors.entered.until_arrived(6).await;
+    app.doors.entered.until_arrived(7).await;
     app.script.gate.open();
     let _ = (first.answer().await, waiting.answer().await);
     assert!(gauge().abs() < f64::EPSILON, "{}", gauge());
@@ -48,7 +50,7 @@ async fn outcomes_are_counted_by_scope() {
     app.script.statements([]);
     app.script.gate.close();
     let running = app.post("/effects").key("busy").start();
-    app.script.gate.until_arrived(6).await;
+    app.script.gate.until_arrived(7).await;
     let _ = app.post("/effects").key("busy").await;
     app.script.gate.open();
     let _ = running.answer().await;
@@ -64,6 +66,7 @@ async fn outcomes_are_counted_by_scope() {
         ("effects", "ended_by_handler", 1),
         ("effects", "conflict", 1),
         ("effects", "store_error", 1),
+        ("effects.optional", "executed", 1),
         ("effects.patient", "executed", 1),
         ("effects.patient", "replayed_after_wait", 1),
         ("effects.small", "executed", 1),
@@ -107,6 +110,56 @@ async fn a_wait_for_another_process_is_counted_as_one() {
     waiting.answer().await.assert_replays(&first);
     let name = "idempotency_requests_total scope=effects.patient outcome=replayed_after_wait";
     assert_eq!(counted.value(name), 1, "{counted:?}");
+}
+
+/// One that waits for another process waits for a newcomer of its own process too, which then finds the
+/// answer.
+#[tokio::test]
+#[cfg_attr(
+    not(feature = "postgres-server"),
+    ignore = "needs PostgreSQL: run scripts/test"
+)]
+async fn a_wait_for_another_process_counts_when_it_ends_in_memory() {
+    let counted = Counted::default();
+    let _guard = metrics::set_default_local_recorder(&counted);
+    let setup = Setup {
+        proxy: true,
+        ..Setup::default()
+    };
+    let app = TestApp::with(Kind::Postgres, setup).await;
+    let elsewhere = app.beside().await;
+    elsewhere.script.gate.close();
+    let first = elsewhere.post("/patient").key("k").start();
+    elsewhere.script.gate.until_arrived(1).await;
+
+    let proxy = app.proxy.as_ref().expect("a proxy");
+    let asked = async || {
+        while !proxy.round_trips().iter().any(|sent| sent == "rollback") {
+            tokio::task::yield_now().await;
+        }
+    };
+    let waiting = app.post("/patient").key("k").start();
+    // By then it asks four times in a second.
+    for _ in 0..5 {
+        asked().await;
+    }
+    let late = Gate::default();
+    late.close();
+    proxy.fail("set transaction", Fault::Delay(late.clone()));
+    let newcomer = app.post("/patient").key("k").start();
+    late.until_arrived(1).await;
+    elsewhere.script.gate.open();
+    let first = first.answer().await;
+    // Time for the first to ask again, and to find the newcomer at it.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    late.open();
+    for answer in [waiting, newcomer] {
+        answer.answer().await.assert_replays(&first);
+    }
+    for outcome in ["replayed_after_wait", "replayed"] {
+        let name = format!("idempotency_requests_total scope=effects.patient outcome={outcome}");
+        assert_eq!(counted.value(&name), 1, "{name} in {counted:?}");
+    }
 }
 
 /// Panics at a gauge for as long as it is told to.

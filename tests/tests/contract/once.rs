@@ -22,7 +22,11 @@ stamp!(
     work_goes_on_when_its_caller_does_not,
 );
 
-stamp!(postgres: a_duplicate_in_memory_is_told_that_the_store_is_down);
+stamp!(
+    postgres: a_duplicate_in_memory_is_told_that_the_store_is_down,
+    other_work_in_memory_is_a_mismatch_whoever_has_the_key,
+    work_with_less_than_a_millisecond_holds_its_key_no_longer,
+);
 
 /// A job that writes an effect, passes a gate, and returns how often it ran.
 #[derive(Clone, Debug, Default)]
@@ -220,6 +224,65 @@ async fn a_duplicate_in_memory_is_told_that_the_store_is_down(kind: Kind) {
     for told in [first.await.expect("no panic"), duplicate.await] {
         assert!(matches!(told, Err(OnceError::StoreUnavailable)), "{told:?}");
     }
+}
+
+/// That the same work is in another process is no news to other work: it asks by itself.
+async fn other_work_in_memory_is_a_mismatch_whoever_has_the_key(kind: Kind) {
+    let setup = Setup {
+        proxy: true,
+        ..Setup::default()
+    };
+    let app = Arc::new(TestApp::with(kind, setup).await);
+    let elsewhere = Arc::new(app.beside().await);
+    let what = |amount: u64| job("k").fingerprint(&amount).expect("a fingerprint");
+    let work = Work::default();
+    work.gate.close();
+    let owner = tokio::spawn({
+        let work = work.clone();
+        async move { once(&elsewhere, what(5), work).await }
+    });
+    work.gate.until_arrived(1).await;
+    let proxy = app.proxy.as_ref().expect("a proxy");
+    let asking = Gate::default();
+    asking.close();
+    proxy.fail(
+        "select current_setting('idem.gate')",
+        Fault::Delay(asking.clone()),
+    );
+    let same = tokio::spawn({
+        let app = Arc::clone(&app);
+        async move { once(&app, what(5), Work::default()).await }
+    });
+    asking.until_arrived(1).await;
+    let mut other = pin!(once(&app, what(6), Work::default()));
+    assert!(poll!(&mut other).is_pending());
+    asking.open();
+    let same = same.await.expect("no panic");
+    assert!(matches!(same, Err(OnceError::InProgress)), "{same:?}");
+    let other = other.await;
+    assert!(matches!(other, Err(OnceError::Mismatch)), "{other:?}");
+    work.gate.open();
+    let owner = owner.await.expect("no panic").expect("the first");
+    assert_eq!(owner, Outcome::Executed(1));
+}
+
+/// The server counts in milliseconds, and none is no limit to it.
+async fn work_with_less_than_a_millisecond_holds_its_key_no_longer(kind: Kind) {
+    let app = TestApp::start(kind).await;
+    let Handle::Postgres(handle) = &app.handle else {
+        panic!("on PostgreSQL");
+    };
+    let sleep = async |tx: &mut PgConnection| {
+        let slept = sqlx::raw_sql("select pg_sleep(60)").execute(tx).await;
+        slept.map(drop).map_err(|_| Failed)
+    };
+    let what = job("k").timeout(Duration::from_micros(1));
+    // Either side may be the first to give up.
+    let late = handle.once(what, sleep).await;
+    assert!(late.is_err(), "{late:?}");
+    let retry = job("k").wait(Duration::from_secs(20));
+    let retry = once(&app, retry, Work::default()).await;
+    assert_eq!(retry.expect("a free key"), Outcome::Executed(1));
 }
 
 #[test]

@@ -464,8 +464,14 @@ async fn settings_that_cannot_work_are_refused_at_the_start() {
         "schl\u{fc}ssel",
         &"k".repeat(49),
     ] {
-        let error = build().keys_table(name).build().expect_err(name);
-        assert!(matches!(error, ConfigError::TableName(_)), "{error}");
+        for named in [
+            build().keys_table(name),
+            build().steps_table(name),
+            build().outbox_table(name),
+        ] {
+            let error = named.build().expect_err(name);
+            assert!(matches!(error, ConfigError::TableName(_)), "{error}");
+        }
     }
     for twice in [
         build().keys_table("jobs").steps_table("JOBS"),
@@ -475,6 +481,7 @@ async fn settings_that_cannot_work_are_refused_at_the_start() {
         let error = twice.build().expect_err("one name for two tables");
         assert!(matches!(error, ConfigError::TableNameTwice(_)), "{error}");
     }
+    assert!(build().keys_table(&"k".repeat(48)).build().is_ok());
     let none = Overrides::new();
     for (scope, overrides) in [
         ("Payments", none),
@@ -483,6 +490,7 @@ async fn settings_that_cannot_work_are_refused_at_the_start() {
         ("payments", none.ttl(Duration::from_hours(401 * 24))),
         ("payments", none.timeout(Duration::ZERO)),
         ("payments", none.lease(Duration::from_millis(99))),
+        ("payments", none.lease(Duration::from_hours(401 * 24))),
     ] {
         assert!(
             build().scope(scope, overrides).build().is_err(),

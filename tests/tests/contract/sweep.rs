@@ -12,6 +12,7 @@ stamp!(
     the_ttl_of_a_scope_can_be_overridden,
     a_sweep_removes_expired_keys_and_no_others,
     a_sweep_of_many_keys_removes_them_all,
+    a_sweeper_removes_all_of_many_keys_at_once,
     a_sweep_leaves_a_key_in_flight_alone,
     a_sweeper_sweeps_until_it_is_stopped,
 );
@@ -108,7 +109,8 @@ async fn a_sweep_removes_expired_keys_and_no_others(kind: Kind) {
     assert_eq!(app.keys().await, 1);
 }
 
-async fn a_sweep_of_many_keys_removes_them_all(kind: Kind) {
+/// An application with more expired keys than two batches remove.
+async fn with_many_expired_keys(kind: Kind) -> TestApp {
     let app = TestApp::start(kind).await;
     assert_eq!(app.post("/effects").key("k").await.status, 201);
     app.database
@@ -123,8 +125,26 @@ async fn a_sweep_of_many_keys_removes_them_all(kind: Kind) {
         )
         .await;
     app.expire_keys().await;
+    app
+}
+
+async fn a_sweep_of_many_keys_removes_them_all(kind: Kind) {
+    let app = with_many_expired_keys(kind).await;
     assert_eq!(app.handle.sweep().await.expect("a sweep"), 3001);
     assert_eq!(app.keys().await, 0);
+}
+
+async fn a_sweeper_removes_all_of_many_keys_at_once(kind: Kind) {
+    let app = with_many_expired_keys(kind).await;
+    let sweeper = app.handle.spawn_sweeper(Duration::from_hours(1));
+    let swept = async {
+        while app.keys().await > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let swept = tokio::time::timeout(Duration::from_mins(1), swept).await;
+    assert!(swept.is_ok(), "{} keys are left", app.keys().await);
+    sweeper.stop().await;
 }
 
 async fn a_sweep_leaves_a_key_in_flight_alone(kind: Kind) {

@@ -19,6 +19,7 @@ use crate::line::Line;
 stamp!(
     postgres: a_claim_whose_commit_is_unknown_knows_its_row,
     a_claim_that_is_not_committed_runs_nothing,
+    a_claim_that_is_not_committed_does_not_take_another_for_its_own,
     a_step_whose_commit_is_unknown_has_one_effect,
     a_step_that_is_not_committed_has_one_effect,
     a_store_whose_commit_is_unknown_is_answered,
@@ -106,6 +107,32 @@ async fn a_claim_that_is_not_committed_runs_nothing(kind: Kind) {
     line.assert_made(&answer, 1).await;
 }
 
+async fn a_claim_that_is_not_committed_does_not_take_another_for_its_own(kind: Kind) {
+    let line = Line::without_heartbeat(kind).await;
+    let other = LeasedApp::start(&line.database).await;
+    let (committing, claimed) = (Gate::default(), other.order.gates.at("claimed"));
+    committing.close();
+    claimed.close();
+    line.proxy.fail("commit", Fault::Delay(committing.clone()));
+    let loser = line.app.order("k").start();
+    committing.until_arrived(1).await;
+    line.database
+        .pool()
+        .execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity \
+             where datname = current_database() and state = 'idle in transaction'",
+        )
+        .await;
+    let owner = other.order("k").start();
+    claimed.until_arrived(1).await;
+    committing.open();
+    let refused = loser.answer().await;
+    refused.assert_refused(503, "store-unavailable");
+    assert_eq!(line.app.order.gates.at("claimed").arrived(), 0);
+    claimed.open();
+    line.assert_made(&owner.answer().await, 1).await;
+}
+
 async fn a_step_whose_commit_is_unknown_has_one_effect(kind: Kind) {
     for point in BEFORE_A_COMMIT {
         let line = Line::without_heartbeat(kind).await;
@@ -148,8 +175,11 @@ async fn a_claim_on_a_silent_connection_keeps_no_key_in_memory(kind: Kind) {
     let at = async |statement| {
         let line = Line::without_heartbeat(kind).await;
         line.proxy.fail(statement, Fault::Blackhole);
-        let refused = line.app.order("k").await;
-        refused.assert_refused(503, "store-unavailable");
+        // The duplicate waits for the first in memory, and does not ask by itself.
+        for refused in [line.app.order("k").start(), line.app.order("k").start()] {
+            let refused = refused.answer().await;
+            refused.assert_refused(503, "store-unavailable");
+        }
         assert_eq!(line.app.order.gates.at("claimed").arrived(), 0);
         line.database.until_no_transaction_is_open().await;
         let answer = line.app.order("k").await;

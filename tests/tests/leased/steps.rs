@@ -234,16 +234,20 @@ async fn a_step_that_ends_its_own_transaction_is_found_out(kind: Kind) {
         second: _second,
         database,
     } = Two::start(kind).await;
-    first.handler(|lease| {
-        async move {
-            let ended = lease.statements("reserve", "commit").await;
-            assert!(matches!(ended, Err(StepError::EndedByWork)), "{ended:?}");
-            unavailable("later")
-        }
-        .boxed()
-    });
-    assert_eq!(first.order("k").await.status, 503);
-    assert_eq!(steps(&database).await, 0);
+    // Whatever the work makes of it: what it has committed stays.
+    for work in ["commit", "commit; select 1 from nowhere"] {
+        first.handler(move |lease| {
+            async move {
+                let ended = lease.statements("reserve", work).await;
+                assert!(matches!(ended, Err(StepError::EndedByWork)), "{ended:?}");
+                unavailable("found out")
+            }
+            .boxed()
+        });
+        let answer = first.order("k").await;
+        assert_eq!((answer.status, &answer.body[..]), (503, &b"found out"[..]));
+        assert_eq!(steps(&database).await, 0);
+    }
 }
 
 /// As where the disk is full: SQLite rolls the step's transaction back by itself.

@@ -33,6 +33,7 @@ stamp!(
 );
 stamp!(postgres:
     a_claim_that_comes_too_late_pauses_the_relay,
+    a_dead_letter_is_resent_whatever_the_default_of_the_database_is,
     a_row_that_commits_late_is_not_skipped,
     a_row_that_commits_late_does_not_overtake_one_on_its_way,
 );
@@ -252,6 +253,26 @@ async fn a_refused_message_is_a_dead_letter_at_once(kind: Kind) {
         (sink.attempts().len(), bus.dead_letters().await.len()),
         (1, 1)
     );
+}
+
+async fn a_dead_letter_is_resent_whatever_the_default_of_the_database_is(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    let sink = Recorder::answering(|_| Err(SinkError::refused("no")));
+    let ids = bus.publish([message("k", "x")]).await;
+    bus.send(&sink, Tuning::default()).await;
+    bus.pool
+        .execute(
+            "do $$ begin execute format('alter database %I set default_transaction_read_only = on', \
+             current_database()); end $$",
+        )
+        .await;
+    // A connection keeps the default that it began with.
+    let Handle::Postgres(handle) = bus.another_handle().await else {
+        panic!("only PostgreSQL has such a default");
+    };
+    let resent = handle.outbox().resend(ids[0]).await;
+    assert!(resent.expect("an answer"));
+    assert_eq!(bus.send(&Recorder::new(), Tuning::default()).await, 1);
 }
 
 async fn an_outage_counts_no_attempt(kind: Kind) {

@@ -1,6 +1,7 @@
 //! Relays in the background, and several at once.
 
 use std::collections::{BTreeMap, HashSet};
+use std::pin::pin;
 use std::time::Duration;
 
 use axum::Router;
@@ -8,10 +9,13 @@ use axum::body::Body;
 use axum::extract::{FromRef, State};
 use axum::http::{Request, StatusCode};
 use axum::routing::post;
+use futures_util::poll;
+use idem_runtime::outbox::{Envelope, Relay, Sink, SinkError};
 use idem_runtime::{Idempotency, Lease, Once, idempotent, outbox};
-use idem_tests::Kind;
 use idem_tests::app::{Handle, Setting};
 use idem_tests::database::Pool;
+use idem_tests::proxy::Fault;
+use idem_tests::{Gate, Kind};
 use sqlx::{PgConnection, Postgres};
 use tower::ServiceExt;
 
@@ -24,6 +28,10 @@ stamp!(
     a_relay_that_was_taken_over_marks_nothing,
 );
 stamp!(postgres:
+    a_failure_whose_commit_is_unknown_counts_once,
+    a_verdict_that_is_not_committed_is_written_again,
+    a_claim_that_comes_through_for_nobody_is_given_back,
+    a_claim_that_fails_leaves_no_message_without_a_verdict,
     a_commit_wakes_the_relay,
     a_commit_wakes_the_relay_of_a_table_of_another_name,
     work_wakes_the_relay_and_commits_without_a_notification,
@@ -84,11 +92,16 @@ async fn a_relay_that_stops_settles_what_it_publishes(kind: Kind) {
     let relay = spawn(&bus.handle, &sink, Tuning::default());
     sink.gate.until_arrived(1).await;
 
-    let stopping = tokio::spawn(relay.stop());
+    // Asked to stop before the gate opens, however busy the machine is.
+    let mut stopping = pin!(relay.stop());
+    assert!(poll!(&mut stopping).is_pending());
     tokio::time::sleep(Duration::from_millis(50)).await;
-    assert!(!stopping.is_finished(), "it left what it publishes");
+    assert!(
+        poll!(&mut stopping).is_pending(),
+        "it left what it publishes"
+    );
     sink.gate.open();
-    stopping.await.expect("no panic");
+    stopping.await;
 
     assert_eq!(sink.labels(), ["a1"]);
     assert_eq!(bus.send(&sink, Tuning::default()).await, 1);
@@ -129,6 +142,113 @@ async fn a_relay_without_a_word_is_taken_over(kind: Kind) {
         (sink.labels(), attempts),
         (vec!["a1".into(), "a2".into()], vec![2, 1])
     );
+}
+
+/// Otherwise what was sent would be sent again after the lease.
+async fn a_verdict_that_is_not_committed_is_written_again(kind: Kind) {
+    let (bus, sink) = (Bus::start(kind).await, Recorder::new());
+    let proxy = bus.database.proxy().await;
+    let through = bus.database.connect_through(&proxy, 5, TUNING.timeout);
+    let handle = Handle::new(&through.await, &[]);
+    sink.gate.close();
+    bus.publish([message("k", "x")]).await;
+    let relay = spawn(&handle, &sink, RARELY);
+    sink.gate.until_arrived(1).await;
+    proxy.fail("commit", Fault::CutBefore);
+    sink.gate.open();
+    relay.stop().await;
+    assert!(!proxy.is_armed(), "no commit was sent");
+    assert_eq!(bus.sent().await, 1);
+}
+
+/// Written down again, since the first commit got no answer.
+async fn a_failure_whose_commit_is_unknown_counts_once(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    let proxy = bus.database.proxy().await;
+    let through = bus.database.connect_through(&proxy, 5, TUNING.timeout);
+    let handle = Handle::new(&through.await, &[]);
+    let sink = Recorder::answering(|_| Err(SinkError::failed("not now")));
+    sink.gate.close();
+    bus.publish([message("k", "x")]).await;
+    let patient = Tuning {
+        backoff: Duration::from_mins(10),
+        ..RARELY
+    };
+    let relay = spawn(&handle, &sink, patient);
+    sink.gate.until_arrived(1).await;
+    proxy.fail("commit", Fault::CutAfter);
+    sink.gate.open();
+    relay.stop().await;
+    assert!(!proxy.is_armed(), "no commit was sent");
+    let counted = "select count(*) from outbox where attempts = 1 and locked_until is null";
+    assert_eq!(bus.pool.number(counted).await, 1);
+}
+
+/// No relay has died, so nothing is counted, and nothing waits for the end of the lease.
+async fn a_claim_that_comes_through_for_nobody_is_given_back(kind: Kind) {
+    let (bus, sink) = (Bus::start(kind).await, Recorder::new());
+    let proxy = bus.database.proxy().await;
+    let through = bus.database.connect_through(&proxy, 5, TUNING.timeout);
+    let handle = Handle::new(&through.await, &[]);
+    bus.publish([message("k", "x")]).await;
+    let late = Gate::default();
+    late.close();
+    proxy.fail("commit", Fault::Delay(late.clone()));
+    let relay = spawn(&handle, &sink, TUNING);
+    late.until_arrived(1).await;
+    let _ = proxy.round_trips();
+    // It has given the claim up when it claims again.
+    let claims = |sent: &String| sent.contains("with recursive due");
+    while !proxy.round_trips().iter().any(claims) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    late.open();
+    sink.until_confirmed(1).await;
+    relay.stop().await;
+    assert_eq!(sink.confirmed()[0].attempt, 1);
+}
+
+/// Keeps each message at a gate of its own.
+#[derive(Clone, Default)]
+struct TwoGates([Gate; 2]);
+
+impl Sink for TwoGates {
+    async fn publish(&self, envelope: &Envelope) -> Result<(), SinkError> {
+        let gate = usize::from(label(envelope) == "second");
+        self.0[gate].pass().await;
+        Ok(())
+    }
+}
+
+/// What is on its way when a claim fails gets its verdict.
+async fn a_claim_that_fails_leaves_no_message_without_a_verdict(kind: Kind) {
+    let bus = Bus::start(kind).await;
+    let proxy = bus.database.proxy().await;
+    let through = bus.database.connect_through(&proxy, 5, TUNING.timeout);
+    let Handle::Postgres(handle) = Handle::new(&through.await, &[]) else {
+        panic!("on PostgreSQL");
+    };
+    let sink = TwoGates::default();
+    let [first, second] = &sink.0;
+    for gate in &sink.0 {
+        gate.close();
+    }
+    bus.publish(["first", "second"].map(|label| message(label, label)))
+        .await;
+    let sending = tokio::spawn(Relay::new(&handle, sink.clone()).send_due());
+    first.until_arrived(1).await;
+    second.until_arrived(1).await;
+    proxy.fail("with recursive due", Fault::CutBefore);
+    first.open();
+    while proxy.is_armed() {
+        tokio::task::yield_now().await;
+    }
+    // A relay that gives up now has given up before the second message is sent.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    second.open();
+    let failed = sending.await.expect("no panic");
+    assert!(failed.is_err(), "{failed:?}");
+    assert_eq!(bus.sent().await, 2);
 }
 
 /// While the sink keeps what it gets, nothing else makes the relay look.
