@@ -188,10 +188,6 @@ fn variant(choice: &str) -> Ident {
 
 fn duration_tokens(duration: Duration, runtime: &TokenStream) -> TokenStream {
     let secs = Literal::u64_unsuffixed(duration.as_secs());
-    let nanos = duration.subsec_nanos();
-    if nanos == 0 {
-        quote!(#runtime::Duration::from_secs(#secs))
-    } else {
-        quote!(#runtime::Duration::new(#secs, #nanos))
-    }
+    let nanos = Literal::u32_unsuffixed(duration.subsec_nanos());
+    quote!(#runtime::duration(#secs, #nanos))
 }
