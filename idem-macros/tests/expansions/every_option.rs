@@ -27,15 +27,13 @@ fn create_payment(
         let handle: &::idem_runtime::__private::Idempotency<Postgres> = &(app
             .idempotency);
         call.options({
-                const _: () = ::idem_runtime::__private::check_scope({
+                const __SCOPE: ::idem_runtime::__private::Text = {
                     let scope: ::idem_runtime::__private::Text = SCOPE;
                     scope
-                });
+                };
+                const _: () = ::idem_runtime::__private::check_scope(__SCOPE);
                 const {
-                    &::idem_runtime::__private::Policy::new({
-                            let scope: ::idem_runtime::__private::Text = SCOPE;
-                            scope
-                        })
+                    &::idem_runtime::__private::Policy::new(__SCOPE)
                         .ttl(::idem_runtime::__private::duration(5400, 0))
                         .key_header("webhook-id")
                         .required(false)
