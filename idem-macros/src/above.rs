@@ -1,5 +1,5 @@
-//! What stands above the attribute. One that has expanded is not among our tokens any more, so the
-//! source has to tell; where there is none, nothing is said.
+//! What stands above the attribute, and around it. An attribute that has expanded is not among our tokens any
+//! more, and a block never is, so the source has to tell; where there is none, nothing is said.
 
 use std::fs;
 
@@ -30,6 +30,52 @@ pub(crate) fn check(
     }
 }
 
+/// What a function stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Around {
+    /// A trait, or an `impl` of one: the function has to be the trait's.
+    Trait,
+    Impl,
+    Module,
+    Unknown,
+}
+
+impl Around {
+    pub(crate) fn of(attribute: proc_macro::Span) -> Self {
+        let source = attribute.local_file().map(fs::read_to_string);
+        match source {
+            Some(Ok(source)) => Self::at(&source, attribute.start().line()),
+            _ => Self::Unknown,
+        }
+    }
+
+    /// Finds the block around a line, which counts from 1, by what is indented less.
+    fn at(source: &str, line: usize) -> Self {
+        let lines: Vec<_> = source.lines().take(line).collect();
+        let indentation = |line: &str| line.len() - line.trim_start().len();
+        let own = lines.last().map_or(0, |line| indentation(line));
+        let begins = |line: &str, block: &str| {
+            let words = line.trim_start().split([' ', '<']).take(3);
+            words.into_iter().any(|word| word == block)
+        };
+        let is_block = |line: &str| {
+            let mut blocks = ["impl", "trait", "mod", "fn"].into_iter();
+            !line.trim_start().starts_with("//") && blocks.any(|block| begins(line, block))
+        };
+        let block = lines
+            .iter()
+            .rposition(|line| indentation(line) < own && is_block(line));
+        let header = lines[block.unwrap_or(lines.len())..].join(" ");
+        let header = header.split('{').next().unwrap_or_default();
+        match (begins(header, "trait"), begins(header, "impl")) {
+            (true, _) => Self::Trait,
+            (_, true) if header.contains(" for ") => Self::Trait,
+            (_, true) => Self::Impl,
+            _ => Self::Module,
+        }
+    }
+}
+
 /// Looks through the attributes and comments right above a line, which counts from 1.
 fn debug_handler_stands_above(source: &str, line: usize) -> bool {
     let above: Vec<_> = source.lines().take(line.saturating_sub(1)).collect();
@@ -47,7 +93,45 @@ fn debug_handler_stands_above(source: &str, line: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::debug_handler_stands_above;
+    use super::*;
+
+    #[test]
+    fn the_block_around_is_found() {
+        for (around, source) in [
+            (Around::Trait, "trait Api {\n    #[idempotent]"),
+            (
+                Around::Trait,
+                "pub(crate) trait Api: Send {\n    fn other();\n\n    #[idempotent]",
+            ),
+            (
+                Around::Trait,
+                "impl<T> Api for Payments<T>\nwhere\n    T: Clone,\n{\n    const A: u8 = 1;\n    #[idempotent]",
+            ),
+            (
+                Around::Trait,
+                "mod api {\n    impl Api for Payments {\n        fn a() {}\n        #[idempotent]",
+            ),
+            (
+                Around::Impl,
+                "impl Payments {\n    fn other() {\n        for a in b {}\n    }\n    // fn\n    #[idempotent]",
+            ),
+            (
+                Around::Impl,
+                "impl<T: for<'a> Fn(&'a u8)> Payments<T> {\n    #[idempotent]",
+            ),
+            (Around::Module, "#[idempotent]"),
+            (Around::Module, "trait Api {}\n#[idempotent]"),
+            (Around::Module, "pub mod api {\n    #[idempotent]"),
+            (Around::Module, "fn main() {\n// trait\n    #[idempotent]"),
+        ] {
+            let line = source.lines().position(|line| line.contains("idempotent"));
+            assert_eq!(
+                Around::at(source, 1 + line.expect("ours")),
+                around,
+                "{source}"
+            );
+        }
+    }
 
     #[test]
     fn only_what_stands_right_above_counts() {

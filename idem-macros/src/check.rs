@@ -52,7 +52,7 @@ impl Features {
 
 /// Checks everything that the tokens tell.
 pub(crate) fn check(handler: &Handler, options: &Options, features: Features, mistakes: &Mistakes) {
-    if placement::check(handler, mistakes).is_misplaced() {
+    if placement::check(handler, options, mistakes).is_misplaced() {
         return;
     }
     signature::check(handler, mistakes);

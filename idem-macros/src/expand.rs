@@ -6,14 +6,14 @@
 //! spans, so that they neither see nor hide the user's names.
 
 use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
-use quote::{ToTokens, format_ident, quote};
+use quote::{ToTokens, quote};
 use syn::{FnArg, GenericParam, Ident, Path, ReturnType, Type, parse_quote};
 
 use crate::attributes::place;
 use crate::awaiting::awaiting;
 use crate::debug_handler;
 use crate::handler::{Handler, Param};
-use crate::inner::{inner_function, mentions};
+use crate::inner::inner_function;
 use crate::options::Options;
 use crate::request::request;
 use crate::role::{Role, connection, last_name, last_type_argument};
@@ -41,7 +41,7 @@ pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
     let mut run = quote!(#request #run);
     if let Some(value) = awaiting(options) {
         let (first, last) = ends(value);
-        let new = standing_at(quote!(#runtime::Run::new), first, last);
+        let new = standing_at(quote!(#runtime::run), first, last);
         let mut block = Group::new(Delimiter::Brace, quote!(#run.await));
         block.set_span(last);
         let start = standing_at(quote!(async move), first, first);
@@ -116,7 +116,7 @@ fn output(handler: &Handler, runtime: &TokenStream) -> ReturnType {
         None => handler.sig.paren_token.span.close(),
     };
     let run = Ident::new("Run", end);
-    parse_quote!(-> #runtime::#run)
+    parse_quote!(-> impl #runtime::#run)
 }
 
 /// Whose handle the call looks for in the state.
@@ -194,15 +194,12 @@ fn turbofish(handler: &Handler) -> Option<TokenStream> {
     (!names.is_empty()).then(|| quote!(::<#(#names),*>))
 }
 
-/// `<Result<…> as IntoResponse>::into_response`, so that rustc underlines the user's own type.
-/// An `impl Trait` cannot be named, so the path stands where it is.
+/// `IntoResponse::into_response`, which stands where the user's type is, so that rustc underlines that. It does
+/// not name the type: rustc would say once more what is wrong with it, and an `impl Trait` has no name.
 fn into_response(handler: &Handler, runtime: &TokenStream) -> TokenStream {
     let ReturnType::Type(_, ty) = &handler.sig.output else {
         return quote!(<() as #runtime::IntoResponse>::into_response);
     };
-    if !mentions(&ty.to_token_stream(), &format_ident!("impl")) {
-        return quote!(<#ty as #runtime::IntoResponse>::into_response);
-    }
     let (first, last) = ends(ty);
     standing_at(quote!(#runtime::IntoResponse::into_response), first, last)
 }

@@ -6,8 +6,11 @@
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
-use syn::{FnArg, GenericParam, Pat, ReturnType, Signature, Type, WherePredicate, parse_quote};
+use syn::{
+    FnArg, GenericParam, Pat, ReturnType, Signature, Type, Visibility, WherePredicate, parse_quote,
+};
 
+use crate::above::Around;
 use crate::attributes::{last_is, place};
 use crate::check::{acceptable, any_database, is_ours, wrapped_connection};
 use crate::diag::code;
@@ -22,11 +25,25 @@ use crate::signature::{outer_signature, repaired_signature, with_own_brackets};
 
 /// Writes a handler that takes the extractors and does nothing, or a consumer
 /// that takes the message.
-pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
+///
+/// What a trait asks for has to stay as it is.
+pub(crate) fn expand(
+    handler: &Handler,
+    options: &Options,
+    around: impl Fn() -> Around,
+) -> TokenStream {
     let mut attrs = handler.attrs.clone();
     // Each would report again, or act on a function that is not the user's.
     attrs.retain(|attr| !is_ours(attr) && !last_is(attr.path(), "path"));
-    if handler.receiver().is_some() || !handler.has_body() || handler.is_entry_point() {
+    // No trait says `pub` of its methods.
+    let is_public = !matches!(handler.vis, Visibility::Inherited);
+    let around = match handler.receiver() {
+        None if handler.has_body() => Around::Module,
+        _ if is_public && around() != Around::Module => Around::Impl,
+        _ => around(),
+    };
+    let as_it_is = matches!(around, Around::Trait | Around::Unknown);
+    if as_it_is || handler.is_of_async_trait() || handler.is_entry_point() {
         return verbatim(handler, &attrs);
     }
     let attrs = place(&attrs);
@@ -38,19 +55,27 @@ pub(crate) fn expand(handler: &Handler, options: &Options) -> TokenStream {
     let mut signature = outer_signature(handler, inputs, output);
     without_the_connection(handler, &mut signature);
     let signature = with_own_brackets(&signature);
-    let inner = match handler.outer_self() {
-        None if !is_refused_by_rustc(handler) => {
-            Some(inner_function(handler, options, &attrs.inner))
-        }
-        _ => None,
-    };
+    let nests =
+        handler.has_body() && handler.outer_self().is_none() && handler.receiver().is_none();
+    let inner = (nests && !is_refused_by_rustc(handler))
+        .then(|| inner_function(handler, options, &attrs.inner));
+    let beside = (around == Around::Impl).then(|| beside(handler, &attrs.inner));
     quote! {
         #(#outer_attrs)*
         #vis #signature {
             #inner
             #body
         }
+        #beside
     }
+}
+
+/// The user's method, which cannot be nested: under another name, since the route takes what has no `self`.
+fn beside(handler: &Handler, attrs: &[syn::Attribute]) -> Option<TokenStream> {
+    handler.receiver().filter(|_| handler.has_body())?;
+    let (mut sig, body) = (handler.sig.clone(), &handler.body);
+    sig.ident = format_ident!("__{}", sig.ident);
+    Some(quote!(#[allow(dead_code)] #(#attrs)* #sig #body))
 }
 
 /// Nothing tells the type of an `E: Executor<'e>` whose argument is gone.
@@ -89,6 +114,7 @@ fn is_refused_by_rustc(handler: &Handler) -> bool {
     params.any(|param| match param.role {
         Role::Misused(
             Misuse::OfAConnection
+            | Misuse::Parameters
             | Misuse::LeaseOfWhat
             | Misuse::TransactionOfWhat
             | Misuse::Unsized,
@@ -140,14 +166,18 @@ fn inner_function(handler: &Handler, options: &Options, attrs: &[syn::Attribute]
 /// would be reported again.
 fn verbatim(handler: &Handler, attrs: &[syn::Attribute]) -> TokenStream {
     let vis = &handler.vis;
-    // Without a body rustc would report the function again, outside of a trait. In ours no argument is used.
+    let mut sig = handler.sig.clone();
+    // Without a body rustc would report the function again, outside of a trait. In ours no argument is used,
+    // and nothing tells what an `impl Trait` is.
     let (unused, body) = if handler.has_body() {
         (None, handler.body.clone())
     } else {
+        if mentions(&sig.output.to_token_stream(), &format_ident!("impl")) {
+            sig.output = ReturnType::Default;
+        }
         let unused = quote!(#[allow(unused_variables)]);
         (Some(unused), quote!({ loop {} }))
     };
-    let mut sig = handler.sig.clone();
     if handler.is_entry_point() && !attrs.iter().any(|attr| last_is(attr.path(), "main")) {
         sig.asyncness = None;
         return quote!(#(#attrs)* #vis #sig {});

@@ -75,6 +75,12 @@ impl Handler {
         params.filter(|param| matches!(param.role, Role::Extractor))
     }
 
+    /// Whether `#[async_trait]` has taken the `async` away, and says by lifetimes what it was for.
+    pub(crate) fn is_of_async_trait(&self) -> bool {
+        let mut lifetimes = self.sig.generics.lifetimes();
+        lifetimes.any(|param| param.lifetime.ident == "async_trait")
+    }
+
     /// The transaction of atomic mode.
     pub(crate) fn transaction(&self) -> Option<&Param> {
         let mut params = self.params.iter();

@@ -41,6 +41,7 @@ extern crate proc_macro;
 use proc_macro2::TokenStream;
 use quote::quote;
 
+use crate::above::Around;
 use crate::check::{Features, check};
 use crate::diag::Mistakes;
 use crate::handler::{Handler, NotAFunction};
@@ -55,13 +56,16 @@ pub fn idempotent(
     item: proc_macro::TokenStream,
 ) -> proc_macro::TokenStream {
     let mistakes = Mistakes::new();
-    above::check(proc_macro::Span::call_site(), &item, &mistakes);
-    expanded(options.into(), item.into(), Features::ENABLED, mistakes).into()
+    let attribute = proc_macro::Span::call_site();
+    above::check(attribute, &item, &mistakes);
+    let around = || Around::of(attribute);
+    let (options, item) = (options.into(), item.into());
+    expanded(options, item, Features::ENABLED, mistakes, around).into()
 }
 
 #[cfg(any(test, idem_fuzzing))]
 fn idempotent_tokens(options: TokenStream, item: TokenStream, features: Features) -> TokenStream {
-    expanded(options, item, features, Mistakes::new())
+    expanded(options, item, features, Mistakes::new(), || Around::Unknown)
 }
 
 fn expanded(
@@ -69,13 +73,21 @@ fn expanded(
     item: TokenStream,
     features: Features,
     mistakes: Mistakes,
+    around: impl Fn() -> Around,
 ) -> TokenStream {
     let handler = match Handler::parse(item) {
         Ok(handler) => handler,
         Err(NotAFunction { item, span }) => {
             let function = Unreadable::of(item.clone());
             if let Some(function) = &function {
-                if !function.is_reported() {
+                if let Some(word) = function.generator() {
+                    let what = format!(
+                        "`{}` is a generator; a handler has one response",
+                        function.name()
+                    );
+                    let help = format!("write `async fn {}(…)`", function.name());
+                    mistakes.add(word, what, help);
+                } else if !function.is_reported() {
                     let what = "`#[idempotent]` cannot read this function";
                     let help = "write `async fn create_payment(account: Account, …)`";
                     mistakes.add_at(span, what, help);
@@ -94,7 +106,7 @@ fn expanded(
     let repaired = !mistakes.is_empty();
     let errors = mistakes.finish();
     let item = if repaired {
-        fallback::expand(&handler, &options)
+        fallback::expand(&handler, &options, around)
     } else if message::is_wanted(&options) {
         message::expand(&handler, &options)
     } else {

@@ -81,7 +81,8 @@ impl Options {
         let Ok(word) = Ident::parse_any(input) else {
             return self.skip_nameless(input, mistakes);
         };
-        let name = self.lookup(&word, input, mistakes);
+        let written = with_hyphens(&word, input);
+        let name = self.lookup(&written, input, mistakes);
         let value = parse_value(&word, name, input, mistakes);
         let Some(name) = name else {
             // `Options { … }` holds whatever else seems to be missing.
@@ -150,8 +151,13 @@ impl Options {
 
     /// Finds the option called `word`. A guess counts as the option, so that
     /// its absence is not reported as well, but its value is dropped.
-    fn lookup(&mut self, word: &Ident, input: ParseStream, mistakes: &Mistakes) -> Option<Name> {
-        let text = word.to_string();
+    fn lookup(
+        &mut self,
+        word: &TokenStream,
+        input: ParseStream,
+        mistakes: &Mistakes,
+    ) -> Option<Name> {
+        let text = word.to_string().replace(' ', "");
         if let Some(name) = names::exact(&text) {
             return Some(name);
         }
@@ -161,7 +167,7 @@ impl Options {
             if let Some(first) = self.given(name) {
                 format!("remove it; `{name}` is already set by `{}`", code(first))
             } else {
-                self.given.push((name, word.to_token_stream()));
+                self.given.push((name, word.clone()));
                 self.guessed.push(name);
                 format!("did you mean `{name}`, as in `{}`?", name.example)
             }
@@ -169,7 +175,7 @@ impl Options {
             self.garbled = true;
             format!("the options are {}", list(&names::ALL, "and"))
         };
-        mistakes.add(word, format!("unknown option `{word}`"), help);
+        mistakes.add(word, format!("unknown option `{text}`"), help);
         None
     }
 
@@ -184,12 +190,14 @@ impl Options {
         let help = match syn::parse2::<LitStr>(skipped.clone()) {
             Ok(text) if self.given(names::SCOPE).is_none() => {
                 self.given.push((names::SCOPE, skipped.clone()));
-                self.garbled |= self.given.len() == 1 && input.is_empty();
-                format!(
-                    "name it: `scope = {}, {}`",
-                    text.token(),
-                    names::TENANT.example
-                )
+                let alone = self.given.len() == 1 && input.is_empty();
+                self.garbled |= alone;
+                let named = format!("scope = {}, {}", text.token(), names::TENANT.example);
+                if alone {
+                    format!("write `#[idempotent({named})]`")
+                } else {
+                    format!("name it: `{named}`")
+                }
             }
             _ => {
                 self.garbled = true;
@@ -232,6 +240,19 @@ impl Options {
             }
         }
     }
+}
+
+/// The word, and what belongs to it in `on-takeover`.
+fn with_hyphens(word: &Ident, input: ParseStream) -> TokenStream {
+    let mut written = word.to_token_stream();
+    while input.peek(Token![-]) && input.peek2(Ident::peek_any) {
+        let ahead = input.fork();
+        if let (Ok(hyphen), Ok(word)) = (ahead.parse::<Token![-]>(), Ident::parse_any(&ahead)) {
+            input.advance_to(&ahead);
+            written.extend(quote!(#hyphen #word));
+        }
+    }
+    written
 }
 
 fn without_last(tokens: TokenStream) -> TokenStream {

@@ -104,7 +104,7 @@ fn borrowed(
 
 /// The constant part. The scope of a path is checked in an item, since `cargo check` does not
 /// evaluate an inline `const { … }`; an item without a name, since rustc would show it. Both read
-/// the scope by the same tokens: what rustc has to say about those it says once.
+/// the scope from a third, so that rustc has to say once what is wrong with its type.
 fn policy(options: &Options, runtime: &TokenStream) -> TokenStream {
     let Some(Scope::Constant(path)) = &options.scope else {
         let scope = &options.scope;
@@ -112,12 +112,14 @@ fn policy(options: &Options, runtime: &TokenStream) -> TokenStream {
         return quote!(const { &#policy });
     };
     let (first, last) = ends(path);
-    let scope = text(path, runtime);
+    let text = text(path, runtime);
+    let scope = Ident::new("__SCOPE", Span::mixed_site());
     let check = standing_at(quote!(#runtime::check_scope), first, last);
-    let mut argument = Group::new(Delimiter::Parenthesis, scope.clone());
+    let mut argument = Group::new(Delimiter::Parenthesis, quote!(#scope));
     argument.set_span(last);
-    let policy = policy_of(&scope, options, runtime);
+    let policy = policy_of(&quote!(#scope), options, runtime);
     quote!({
+        const #scope: #runtime::Text = #text;
         const _: () = #check #argument;
         const { &#policy }
     })
@@ -188,10 +190,6 @@ fn variant(choice: &str) -> Ident {
 
 fn duration_tokens(duration: Duration, runtime: &TokenStream) -> TokenStream {
     let secs = Literal::u64_unsuffixed(duration.as_secs());
-    let nanos = duration.subsec_nanos();
-    if nanos == 0 {
-        quote!(#runtime::Duration::from_secs(#secs))
-    } else {
-        quote!(#runtime::Duration::new(#secs, #nanos))
-    }
+    let nanos = Literal::u32_unsuffixed(duration.subsec_nanos());
+    quote!(#runtime::duration(#secs, #nanos))
 }

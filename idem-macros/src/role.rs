@@ -38,6 +38,8 @@ pub(crate) enum Misuse {
     OfAConnection,
     /// `&mut Transaction` without its database.
     TransactionOfWhat,
+    /// `&mut PgConnection<'_>`, which has no parameters.
+    Parameters,
     Text,
     Reference,
     /// `dyn Trait`, `[T]`, or `str`, by value.
@@ -57,6 +59,7 @@ impl Misuse {
             | Self::LeaseOfWhat
             | Self::OfAConnection
             | Self::TransactionOfWhat
+            | Self::Parameters
             | Self::Handle
             | Self::MutableReference => true,
             Self::Text | Self::Reference | Self::Unsized => false,
@@ -88,6 +91,7 @@ impl Role {
             Type::Path(path) => match kind(path) {
                 Kind::Transaction(_) | Kind::Bare => Self::Misused(Misuse::NotMutable),
                 Kind::OfAConnection => Self::Misused(Misuse::OfAConnection),
+                Kind::Parameters => Self::Misused(Misuse::Parameters),
                 Kind::Lease(_) | Kind::Claim => Self::Misused(Misuse::NotShared),
                 Kind::Pool => Self::Misused(Misuse::Pool),
                 Kind::Handle => Self::Misused(Misuse::Handle),
@@ -107,6 +111,7 @@ impl Role {
         };
         match (kind, mutable) {
             (Kind::OfAConnection, _) => Self::Misused(Misuse::OfAConnection),
+            (Kind::Parameters, _) => Self::Misused(Misuse::Parameters),
             (Kind::Transaction(database), true) => Self::Transaction(database),
             (Kind::Lease(Some(database)), false) => Self::Lease(database),
             (Kind::Claim, false) => Self::Claim,
@@ -131,6 +136,8 @@ enum Kind {
     Bare,
     Lease(Option<Box<Type>>),
     OfAConnection,
+    /// `PgConnection<'_>`
+    Parameters,
     Claim,
     Pool,
     Handle,
@@ -144,6 +151,7 @@ fn kind(path: &TypePath) -> Kind {
     };
     let parameter = last_type_argument(last);
     match &*last.ident.to_string() {
+        "PgConnection" | "SqliteConnection" if !last.arguments.is_none() => Kind::Parameters,
         "PgConnection" | "PgTransaction" => Kind::Transaction(Database::Postgres),
         "SqliteConnection" | "SqliteTransaction" => Kind::Transaction(Database::Sqlite),
         "MySqlConnection" | "MySqlTransaction" => Kind::Transaction(Database::MySql),

@@ -105,16 +105,15 @@ fn checked_scope(text: &LitStr, mistakes: &Mistakes) -> Option<LitStr> {
 pub(crate) fn scope_like(text: &str) -> String {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let text = text.trim().replace("::", ".");
-    let chars = text.chars().take(MAX_SCOPE);
-    chars
-        .map(|c| {
-            if allowed(c) {
-                c.to_ascii_lowercase()
-            } else {
-                '-'
-            }
-        })
-        .collect()
+    let mut scope = String::new();
+    for c in text.chars().take(MAX_SCOPE) {
+        if allowed(c) {
+            scope.push(c.to_ascii_lowercase());
+        } else if !scope.ends_with('-') {
+            scope.push('-');
+        }
+    }
+    scope
 }
 
 impl ToTokens for Scope {

@@ -240,7 +240,7 @@ fn a_lease_chooses_the_leased_engine() {
     let text = lease_expansion();
     for part in [
         "__private::Idempotent<Account, Postgres>",
-        ".lease(::idem_runtime::__private::Duration::from_secs(10))",
+        ".lease(::idem_runtime::__private::duration(10, 0))",
         ".on_takeover(::idem_runtime::__private::OnTakeover::Reconcile)",
         "run_leased(",
     ] {

@@ -58,6 +58,19 @@ impl Unreadable {
         })
     }
 
+    pub(crate) fn name(&self) -> &Ident {
+        &self.name
+    }
+
+    /// The `gen` of a `gen fn`. rustc reports it too, as a feature that is not stable, where that is not turned on.
+    pub(crate) fn generator(&self) -> Option<TokenTree> {
+        let is_word =
+            |token: &TokenTree, word| matches!(token, TokenTree::Ident(ident) if ident == word);
+        let head = self.function.clone().into_iter();
+        let mut head = head.take_while(|token| !is_word(token, "fn"));
+        head.find(|token| is_word(token, "gen"))
+    }
+
     /// Whether rustc has reported it. Only what no version of Rust accepts counts: nothing else would
     /// stop the build.
     pub(crate) fn is_reported(&self) -> bool {

@@ -127,7 +127,8 @@ pub enum InvalidKey {
     message = "`{Self}` cannot be an idempotency key",
     label = "expected a string, an integer, a `Uuid`, or a type that implements `KeyValue`",
     note = "a key in a header is named by `key = header(\"x-key\")`",
-    note = "for a newtype of yours, write `impl idem_runtime::KeyValue for {Self} {{ fn key_value(&self) -> std::borrow::Cow<'_, str> {{ idem_runtime::KeyValue::key_value(&self.0) }} }}`"
+    note = "where `{Self}` is a newtype of yours, write `impl idem_runtime::KeyValue for {Self} {{ fn key_value(&self) -> std::borrow::Cow<'_, str> {{ idem_runtime::KeyValue::key_value(&self.0) }} }}`",
+    note = "where it is another crate's, give its text, such as `key = address.to_string()`, or wrap it in a newtype"
 )]
 pub trait KeyValue {
     /// Returns the key: 1 to 255 characters of visible ASCII, equal for every

@@ -32,6 +32,13 @@ pub trait Owned: Send + 'static {}
 
 impl<T: ?Sized + Send + 'static> Owned for T {}
 
+/// A time that the attribute says. By a function: rustc would offer to import a `Duration` where the crate
+/// is not found.
+#[must_use]
+pub const fn duration(secs: u64, nanos: u32) -> Duration {
+    Duration::new(secs, nanos)
+}
+
 /// Boxes the handler's future; the type of what it returns says that the future must be `Send`.
 pub fn pin<'t, F: Future + 't>(future: F) -> Pin<Box<F>> {
     Box::pin(future)
@@ -43,7 +50,9 @@ mod handlers {
     use futures_util::FutureExt;
     use futures_util::future::BoxFuture;
 
-    pub use crate::http::{Extractor, HandleSource, Idempotent, LastExtractor, Requested, Run};
+    pub use crate::http::{
+        Extractor, HandleSource, Idempotent, LastExtractor, Requested, Run, run,
+    };
     pub use axum::response::{IntoResponse, Response};
 
     /// Turns what the handler returns into a response.

@@ -27,7 +27,8 @@ use crate::key::impl_text_value;
     message = "`{Self}` does not identify a tenant",
     label = "expected a string, an integer, a `Uuid`, or a type that implements `TenantId`",
     note = "name the field that identifies the caller, such as `tenant = account.id`",
-    note = "for a newtype of yours, write `impl idem_runtime::TenantId for {Self} {{ fn tenant_id(&self) -> std::borrow::Cow<'_, str> {{ idem_runtime::TenantId::tenant_id(&self.0) }} }}`"
+    note = "where `{Self}` is a newtype of yours, write `impl idem_runtime::TenantId for {Self} {{ fn tenant_id(&self) -> std::borrow::Cow<'_, str> {{ idem_runtime::TenantId::tenant_id(&self.0) }} }}`",
+    note = "where it is another crate's, give its text, such as `tenant = address.to_string()`, or wrap it in a newtype"
 )]
 pub trait TenantId {
     /// Returns the identifier: 1 to 255 bytes of text without control characters.

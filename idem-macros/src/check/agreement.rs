@@ -5,6 +5,7 @@ use proc_macro2::Span;
 use syn::{Expr, ExprLit, Ident, Lit};
 
 use super::extractors::reads_body;
+use super::placement::is_ours;
 use crate::diag::{Mistakes, code};
 use crate::handler::{Handler, Param};
 use crate::key::Key;
@@ -30,7 +31,8 @@ pub(crate) fn check(handler: &Handler, options: &Options, mistakes: &Mistakes) {
 /// changed scope would let in-flight retries run again. There is no default
 /// tenant: callers would share keys by accident.
 fn check_missing(handler: &Handler, options: &Options, mistakes: &Mistakes) {
-    if options.garbled {
+    // What is missing may be in the other of two attributes.
+    if options.garbled || handler.attrs.iter().any(is_ours) {
         return;
     }
     let scope = own_scope(handler);
@@ -185,7 +187,10 @@ fn check_mode_of_options(handler: &Handler, options: &Options, mistakes: &Mistak
     for name in [names::LEASE, names::ON_TAKEOVER] {
         if handler.lease().is_none() && options.written(name).is_some() {
             let what = format!("`{name}` is about leases; `{}` has none", handler.name());
-            let help = "remove it, or take `lease: &Lease<Postgres>` instead of the transaction";
+            let help = match options.given(names::MESSAGE) {
+                Some(_) => "remove it",
+                None => "remove it, or take `lease: &Lease<Postgres>` instead of the transaction",
+            };
             mistakes.add(options.given(name), what, help);
         }
     }

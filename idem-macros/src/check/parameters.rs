@@ -127,6 +127,13 @@ fn check_reference(handler: &Handler, options: &Options, param: &Param, mistakes
             format!("`{pat}` does not say whose transaction it is"),
             format!("name the database: `{pat}: &mut sqlx::Transaction<'_, Postgres>`"),
         ),
+        Misuse::Parameters => {
+            let connection = connection_of(ty);
+            (
+                format!("`{connection}` has no parameters"),
+                format!("write `{pat}: &mut {connection}`"),
+            )
+        }
         Misuse::OfAConnection => {
             let database = match connection_of(ty) {
                 "SqliteConnection" => "Sqlite",

@@ -6,6 +6,8 @@ use syn::{Attribute, Meta};
 use crate::attributes::last_is;
 use crate::diag::Mistakes;
 use crate::handler::Handler;
+use crate::names;
+use crate::options::Options;
 
 /// Whether the other rules make sense here.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -20,22 +22,28 @@ impl Verdict {
     }
 }
 
-pub(crate) fn check(handler: &Handler, mistakes: &Mistakes) -> Verdict {
-    check_twice(handler, mistakes);
+pub(crate) fn check(handler: &Handler, options: &Options, mistakes: &Mistakes) -> Verdict {
+    check_twice(handler, options, mistakes);
     check_route_description(handler, mistakes);
-    match check_body(handler, mistakes) {
-        Verdict::Placed => check_main(handler, mistakes),
-        Verdict::Misplaced => Verdict::Misplaced,
+    for check in [check_async_trait, check_body, check_main] {
+        if check(handler, mistakes).is_misplaced() {
+            return Verdict::Misplaced;
+        }
     }
+    Verdict::Placed
 }
 
 /// One handler has one key. The second attribute would claim inside the first.
-fn check_twice(handler: &Handler, mistakes: &Mistakes) {
-    for attr in &handler.attrs {
-        if is_ours(attr) {
-            let what = format!("`{}` is idempotent already", handler.name());
-            mistakes.add(attr, what, "remove this attribute");
-        }
+fn check_twice(handler: &Handler, options: &Options, mistakes: &Mistakes) {
+    let is_complete = |name| options.garbled || options.given(name).is_some();
+    let help = if [names::SCOPE, names::TENANT].into_iter().all(is_complete) {
+        "remove this attribute"
+    } else {
+        "write its options in the attribute above, and remove this one"
+    };
+    for attr in handler.attrs.iter().filter(|attr| is_ours(attr)) {
+        let what = format!("`{}` is idempotent already", handler.name());
+        mistakes.add(attr, what, help);
     }
 }
 
@@ -71,18 +79,28 @@ fn check_route_description(handler: &Handler, mistakes: &Mistakes) {
     }
 }
 
+/// It expands before the attributes of its methods, and what it makes of one is no handler.
+fn check_async_trait(handler: &Handler, mistakes: &Mistakes) -> Verdict {
+    if !handler.is_of_async_trait() {
+        return Verdict::Placed;
+    }
+    let name = handler.name();
+    let what =
+        format!("`{name}` is a method under `#[async_trait]`; a trait method cannot be a handler");
+    let help = format!("write a function outside of the trait: `async fn {name}(…) {{ … }}`");
+    mistakes.add(name, what, help);
+    Verdict::Misplaced
+}
+
 /// A trait method without a body has nothing to run.
 fn check_body(handler: &Handler, mistakes: &Mistakes) -> Verdict {
     if handler.has_body() {
         return Verdict::Placed;
     }
     let name = handler.name();
-    let what = format!("`{name}` has no body; a trait method cannot be a handler");
-    mistakes.add(
-        name,
-        what,
-        format!("write a function outside the trait: `async fn {name}(…) {{ … }}`"),
-    );
+    let what = format!("`{name}` has no body; there is nothing to run");
+    let help = format!("write `async fn {name}(…) {{ … }}`, outside of a trait");
+    mistakes.add(name, what, help);
     Verdict::Misplaced
 }
 

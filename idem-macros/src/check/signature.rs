@@ -6,7 +6,7 @@ use super::mode::{Wrapped, wrapped_connection};
 use super::parameters::name_of;
 use crate::diag::{Mistakes, code};
 use crate::handler::Handler;
-use crate::role::ungrouped;
+use crate::role::{Misuse, Role, ungrouped};
 
 pub(crate) fn check(handler: &Handler, mistakes: &Mistakes) {
     check_async(handler, mistakes);
@@ -172,7 +172,11 @@ fn check_lifetimes(handler: &Handler, mistakes: &Mistakes) {
         let Type::Reference(reference) = ungrouped(param.ty()) else {
             continue;
         };
-        let lifetime = reference.lifetime.as_ref();
+        // What cannot be borrowed at all is reported as such.
+        let lifetime = match param.role {
+            Role::Misused(Misuse::Text | Misuse::Reference) => None,
+            _ => reference.lifetime.as_ref(),
+        };
         if let Some(lifetime) = lifetime.filter(|lifetime| lifetime.ident == "static") {
             let mut without = reference.clone();
             without.lifetime = None;

@@ -9,7 +9,7 @@ fn create_payment(
         Json<Payment>,
         ::idem_runtime::__private::Postgres,
     >,
-) -> ::idem_runtime::__private::Run {
+) -> impl ::idem_runtime::__private::Run {
     async fn create_payment(
         account: Account,
         tx: &mut PgConnection,
@@ -29,7 +29,7 @@ fn create_payment(
         let _ = (account,);
         call.options(const {
                 &::idem_runtime::__private::Policy::new("payments.create")
-                    .ttl(::idem_runtime::__private::Duration::from_secs(86400))
+                    .ttl(::idem_runtime::__private::duration(86400, 0))
             })
             .tenant(::idem_runtime::__private::TenantId::tenant_id(&(account.id)))
     };
@@ -40,10 +40,7 @@ fn create_payment(
         >(move |tx, _| {
             ::idem_runtime::__private::respond(
                 ::idem_runtime::__private::pin(create_payment(arg0, tx, arg2)),
-                <Result<
-                    (StatusCode, Json<Payment>),
-                    ApiError,
-                > as ::idem_runtime::__private::IntoResponse>::into_response,
+                ::idem_runtime::__private::IntoResponse::into_response,
             )
         })
 }

@@ -11,7 +11,7 @@ fn create_payment<R: Default + ::idem_runtime::__private::Owned, const N: usize>
         State<App>,
         ::idem_runtime::__private::Postgres,
     >,
-) -> ::idem_runtime::__private::Run {
+) -> impl ::idem_runtime::__private::Run {
     #[instrument(skip_all)]
     #[cfg_attr(test, must_use)]
     async fn create_payment<R: Default, const N: usize>(

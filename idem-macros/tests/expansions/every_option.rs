@@ -8,7 +8,7 @@ fn create_payment(
     arg0: Account,
     arg1: State<App>,
     arg3: ::idem_runtime::__private::Idempotent<Json<Payment>, ()>,
-) -> ::idem_runtime::__private::Run {
+) -> impl ::idem_runtime::__private::Run {
     async fn create_payment(
         account: Account,
         State(app): State<App>,
@@ -27,20 +27,18 @@ fn create_payment(
         let handle: &::idem_runtime::__private::Idempotency<Postgres> = &(app
             .idempotency);
         call.options({
-                const _: () = ::idem_runtime::__private::check_scope({
+                const __SCOPE: ::idem_runtime::__private::Text = {
                     let scope: ::idem_runtime::__private::Text = SCOPE;
                     scope
-                });
+                };
+                const _: () = ::idem_runtime::__private::check_scope(__SCOPE);
                 const {
-                    &::idem_runtime::__private::Policy::new({
-                            let scope: ::idem_runtime::__private::Text = SCOPE;
-                            scope
-                        })
-                        .ttl(::idem_runtime::__private::Duration::from_secs(5400))
+                    &::idem_runtime::__private::Policy::new(__SCOPE)
+                        .ttl(::idem_runtime::__private::duration(5400, 0))
                         .key_header("webhook-id")
                         .required(false)
-                        .wait(::idem_runtime::__private::Duration::new(0, 500000000u32))
-                        .timeout(::idem_runtime::__private::Duration::from_secs(20))
+                        .wait(::idem_runtime::__private::duration(0, 500000000))
+                        .timeout(::idem_runtime::__private::duration(20, 0))
                         .record(::idem_runtime::__private::Record::Success)
                         .max_response(16384)
                 }

@@ -6,7 +6,7 @@ use sqlx::Postgres;
 fn create_charge(
     arg0: Account,
     arg3: ::idem_runtime::__private::Idempotent<Json<Payment>, Postgres>,
-) -> ::idem_runtime::__private::Run {
+) -> impl ::idem_runtime::__private::Run {
     async fn create_charge(
         account: Account,
         lease: &Lease<Postgres>,
@@ -23,7 +23,7 @@ fn create_charge(
         let _ = (account,);
         call.options(const {
                 &::idem_runtime::__private::Policy::new("charges.create")
-                    .lease(::idem_runtime::__private::Duration::from_secs(10))
+                    .lease(::idem_runtime::__private::duration(10, 0))
                     .on_takeover(::idem_runtime::__private::OnTakeover::Reconcile)
             })
             .tenant(::idem_runtime::__private::TenantId::tenant_id(&(account.id)))
@@ -32,7 +32,7 @@ fn create_charge(
         .run_leased(move |tx, claim| {
             ::idem_runtime::__private::respond(
                 ::idem_runtime::__private::pin(create_charge(arg0, tx, claim, arg3)),
-                <String as ::idem_runtime::__private::IntoResponse>::into_response,
+                ::idem_runtime::__private::IntoResponse::into_response,
             )
         })
 }

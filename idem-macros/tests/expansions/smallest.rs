@@ -2,7 +2,7 @@
 use sqlx::PgConnection;
 fn close_reports(
     call: ::idem_runtime::__private::Idempotent<(), ::idem_runtime::__private::Postgres>,
-) -> ::idem_runtime::__private::Run {
+) -> impl ::idem_runtime::__private::Run {
     async fn close_reports(_tx: &mut PgConnection) {}
     let request = {
         call.options(const { &::idem_runtime::__private::Policy::new("reports.close") })

@@ -8,7 +8,7 @@ fn on_paid(
         Json<Payment>,
         ::idem_runtime::__private::Sqlite,
     >,
-) -> ::idem_runtime::__private::Run {
+) -> impl ::idem_runtime::__private::Run {
     async fn on_paid(tx: &mut SqliteConnection, Json(payment): Json<Payment>) {
         let _ = (&payment,);
         let _ = (tx, payment);

@@ -220,7 +220,8 @@ pub trait Extractor<S> {
     fn is_extractor() {}
 }
 
-impl<S, T: FromRequestParts<S> + Send> Extractor<S> for T {}
+// `Send` is asked for where the handler is called.
+impl<S, T: FromRequestParts<S>> Extractor<S> for T {}
 
 /// The same of the last argument.
 #[diagnostic::on_unimplemented(
@@ -232,7 +233,7 @@ pub trait LastExtractor<S, M> {
     fn is_extractor() {}
 }
 
-impl<S, M, T: FromRequest<S, M> + Send> LastExtractor<S, M> for T {}
+impl<S, M, T: FromRequest<S, M>> LastExtractor<S, M> for T {}
 
 /// What axum's own extractors answer to a body that fails.
 fn status_of(error: &axum::Error) -> StatusCode {

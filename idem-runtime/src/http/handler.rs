@@ -8,7 +8,7 @@ use sqlx::Transaction;
 use super::options::{Claimed, Requested};
 use super::problem::{Problem, ProblemKind, Renderer};
 use super::reply;
-use super::run::Run;
+use super::run::Running;
 use crate::atomic::{Atomic, Work};
 use crate::claim::Claim;
 use crate::connection::AtomicConnection;
@@ -27,20 +27,20 @@ impl<DB: Backend> Options<Requested<Idempotency<DB>>> {
     ///
     /// Boxed, so that the handler's closure is no part of the caller's future: its `'static`
     /// connection type is erased there, and the future would not count as `Send`.
-    pub fn run_atomic<C, F>(self, handler: F) -> Run
+    pub fn run_atomic<C, F>(self, handler: F) -> Running
     where
         C: AtomicConnection<Database = DB>,
         F: for<'t> FnOnce(&'t mut C, &'t Claim) -> BoxFuture<'t, Response> + Send + 'static,
     {
-        Run::new(self.atomic::<C>(Box::new(handler)))
+        Running::new(self.atomic::<C>(Box::new(handler)))
     }
 
     /// Runs the handler once for its key, under a lease.
-    pub fn run_leased<F>(self, handler: F) -> Run
+    pub fn run_leased<F>(self, handler: F) -> Running
     where
         F: for<'t> FnOnce(&'t Lease<DB>, &'t Claim) -> BoxFuture<'t, Response> + Send + 'static,
     {
-        Run::new(self.leased(Box::new(handler)))
+        Running::new(self.leased(Box::new(handler)))
     }
 
     async fn atomic<C>(mut self, run: RunAtomic<C>) -> Response

@@ -17,4 +17,4 @@ pub use reply::Recorded;
 pub(crate) use reply::kept;
 #[cfg(any(test, idem_fuzzing))]
 pub(crate) use reply::replay;
-pub use run::Run;
+pub use run::{Run, run};

@@ -12,18 +12,35 @@ use futures_util::future::BoxFuture;
 ///
 /// It is here to be looked up: rustc shows it where a router refuses a handler, in the place of the
 /// `impl Future<Output = …>` of a plain `async fn`. What the handler itself returns is checked by itself.
+/// A router takes the function, `post(pay)`, and not what it returns, `post(pay())`.
+// A trait: were the function's type one that is not there, as under a wrong `crate`, a router would
+// report the function once more. It does not where a trait is not there.
 #[must_use = "a handler runs when its future is awaited, as a router does"]
-pub struct Run(BoxFuture<'static, Response>);
+pub trait Run: Future<Output = Response> + Send + sealed::Sealed + 'static {}
 
-impl Run {
-    /// Boxes the future.
-    #[doc(hidden)]
-    pub fn new(future: impl Future<Output = Response> + Send + 'static) -> Self {
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// The one future of all handlers, boxed.
+pub struct Running(BoxFuture<'static, Response>);
+
+impl Running {
+    pub(super) fn new(future: impl Future<Output = Response> + Send + 'static) -> Self {
         Self(Box::pin(future))
     }
 }
 
-impl Future for Run {
+/// Makes a run of what has to be awaited before it.
+pub fn run(future: impl Future<Output = Response> + Send + 'static) -> Running {
+    Running::new(future)
+}
+
+impl Run for Running {}
+
+impl sealed::Sealed for Running {}
+
+impl Future for Running {
     type Output = Response;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Response> {
@@ -31,8 +48,8 @@ impl Future for Run {
     }
 }
 
-impl fmt::Debug for Run {
+impl fmt::Debug for Running {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Run").finish_non_exhaustive()
+        formatter.debug_struct("Running").finish_non_exhaustive()
     }
 }

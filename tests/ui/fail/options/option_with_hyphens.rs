@@ -1,0 +1,10 @@
+#![allow(dead_code, unused_variables)]
+
+use idem_ui::*;
+
+#[idempotent(scope = "pay", tenant = account.id, max-response = "16KiB")]
+async fn pay(account: Account, tx: &mut PgConnection) {}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

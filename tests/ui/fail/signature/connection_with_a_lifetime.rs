@@ -1,0 +1,10 @@
+#![allow(dead_code, unused_variables)]
+
+use idem_ui::*;
+
+#[idempotent(scope = "pay", tenant = account.id)]
+async fn pay(account: Account, tx: &mut PgConnection<'_>) {}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

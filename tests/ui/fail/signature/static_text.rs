@@ -1,0 +1,10 @@
+#![allow(dead_code, unused_variables)]
+
+use idem_ui::*;
+
+#[idempotent(scope = "pay", tenant = account.id)]
+async fn pay(account: Account, name: &'static str, tx: &mut PgConnection) {}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}

@@ -1,0 +1,14 @@
+#![allow(dead_code, unused_variables)]
+
+use idem_ui::*;
+
+use std::net::IpAddr;
+
+use axum::extract::Path;
+
+#[idempotent(scope = "pay", tenant = account.id, key = address)]
+async fn pay(account: Account, Path(address): Path<IpAddr>, tx: &mut PgConnection) {}
+
+fn main() {
+    let _: Router<App> = Router::new().route("/", post(pay));
+}
