@@ -55,8 +55,8 @@ impl Around {
         let indentation = |line: &str| line.len() - line.trim_start().len();
         let own = lines.last().map_or(0, |line| indentation(line));
         let begins = |line: &str, block: &str| {
-            let words = line.trim_start().split([' ', '<']).take(3);
-            words.into_iter().any(|word| word == block)
+            let mut words = line.trim_start().split([' ', '<']).take(3);
+            words.any(|word| word == block)
         };
         let is_block = |line: &str| {
             let mut blocks = ["impl", "trait", "mod", "fn"].into_iter();

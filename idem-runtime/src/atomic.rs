@@ -114,12 +114,8 @@ impl<DB: Backend, W: Work<DB>> Attempt<DB> for Atomic<W> {
         let done = match run(self.0, &mut tx, &claim, job.policy.timeout).await {
             Ok(done) => done,
             Err(refusal) => {
-                let ended = undo(tx).await.is_err();
-                let refusal = if ended {
-                    Refusal::EndedByHandler
-                } else {
-                    refusal
-                };
+                let undone = undo(tx).await;
+                let refusal = undone.map_or(Refusal::EndedByHandler, |()| refusal);
                 return Attempted::refused(refusal);
             }
         };

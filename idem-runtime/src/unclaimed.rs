@@ -51,13 +51,8 @@ impl<DB: Backend> Idempotency<DB> {
         } = match run(work, &mut writing.tx, &claim, job.policy.timeout).await {
             Ok(done) => done,
             Err(refusal) => {
-                let ended = writing.undo().await.is_err();
-                let refusal = if ended {
-                    Refusal::EndedByHandler
-                } else {
-                    refusal
-                };
-                return Answer::Refused(refusal);
+                let undone = writing.undo().await;
+                return Answer::Refused(undone.map_or(Refusal::EndedByHandler, |()| refusal));
             }
         };
         if disposition != Disposition::KeepWithWrites {

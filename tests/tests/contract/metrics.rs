@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use idem_runtime::{Once, OnceError};
 use idem_tests::app::Handle;
+use idem_tests::client::Pending;
 use idem_tests::counted::Counted;
 use idem_tests::proxy::Fault;
 use idem_tests::{Gate, Kind, Setup, TestApp};
@@ -81,14 +82,8 @@ async fn outcomes_are_counted_by_scope() {
     );
 }
 
-#[tokio::test]
-#[cfg_attr(
-    not(feature = "postgres-server"),
-    ignore = "needs PostgreSQL: run scripts/test"
-)]
-async fn a_wait_for_another_process_is_counted_as_one() {
-    let counted = Counted::default();
-    let _guard = metrics::set_default_local_recorder(&counted);
+/// An application behind a proxy, and one beside it that works on the key "k".
+async fn in_flight_elsewhere() -> (TestApp, TestApp, Pending) {
     let setup = Setup {
         proxy: true,
         ..Setup::default()
@@ -98,6 +93,18 @@ async fn a_wait_for_another_process_is_counted_as_one() {
     elsewhere.script.gate.close();
     let first = elsewhere.post("/patient").key("k").start();
     elsewhere.script.gate.until_arrived(1).await;
+    (app, elsewhere, first)
+}
+
+#[tokio::test]
+#[cfg_attr(
+    not(feature = "postgres-server"),
+    ignore = "needs PostgreSQL: run scripts/test"
+)]
+async fn a_wait_for_another_process_is_counted_as_one() {
+    let counted = Counted::default();
+    let _guard = metrics::set_default_local_recorder(&counted);
+    let (app, elsewhere, first) = in_flight_elsewhere().await;
 
     let waiting = app.post("/patient").key("k").start();
     // It has asked, and has let go of what it asked in.
@@ -122,15 +129,7 @@ async fn a_wait_for_another_process_is_counted_as_one() {
 async fn a_wait_for_another_process_counts_when_it_ends_in_memory() {
     let counted = Counted::default();
     let _guard = metrics::set_default_local_recorder(&counted);
-    let setup = Setup {
-        proxy: true,
-        ..Setup::default()
-    };
-    let app = TestApp::with(Kind::Postgres, setup).await;
-    let elsewhere = app.beside().await;
-    elsewhere.script.gate.close();
-    let first = elsewhere.post("/patient").key("k").start();
-    elsewhere.script.gate.until_arrived(1).await;
+    let (app, elsewhere, first) = in_flight_elsewhere().await;
 
     let proxy = app.proxy.as_ref().expect("a proxy");
     let asked = async || {
